@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,31 @@ func TestNotInspectedIsNotRemoved(t *testing.T) {
 		h.startDaemon(runtime.ReplayComplete, 0)
 		h.sleep(time.Minute)
 		h.engine.deliver(h.engine.observation("c1"))
+		h.sleep(time.Minute)
+		if s := h.view("c1").State; !s.OperatorStopped() || h.running("c1") {
+			h.t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), h.running("c1"))
+		}
+	})
+}
+
+// After a reboot the first connection breaks before all is known. What it told holds: an operator's signal, too.
+func TestConnectionThatBreaksAfterAReboot(t *testing.T) {
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("c1")
+		synctest.Wait()
+		h.kill()
+		h.engine.exit("c1", 255)
+		h.engine.run("c1") // by the engine's own policy
+		h.broken = func(deliver func(runtime.Update)) {
+			deliver(runtime.Update{Kind: runtime.Connected, Replay: runtime.ReplayRestart})
+			u := h.engine.observation("c1")
+			deliver(u)
+			deliver(runtime.Update{Kind: runtime.Killed, ID: "c1", Signal: 15, Time: time.Now(), Of: runtime.RunHint{Run: u.Container.Run(), Started: u.Container.StartedAt}})
+			deliver(runtime.Update{Kind: runtime.Lost, Err: errors.New("the event stream ended")})
+		}
+		h.startDaemon(runtime.ReplayComplete, 0, "docker")
+		h.engine.exit("c1", 143)
 		h.sleep(time.Minute)
 		if s := h.view("c1").State; !s.OperatorStopped() || h.running("c1") {
 			h.t.Errorf("stopped by an operator: %v, runs: %v", s.OperatorStopped(), h.running("c1"))

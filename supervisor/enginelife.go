@@ -104,7 +104,8 @@ func (l *loop) connected(u update) {
 	if !engine.view.Synced {
 		life.lostAt = l.watchedUntil
 	}
-	if !engine.view.Synced && slices.Contains(l.config.Rebooted, u.Runtime) {
+	goesOn := engine.known && life.replay == runtime.ReplayComplete
+	if !engine.view.Synced && !goesOn && slices.Contains(l.config.Rebooted, u.Runtime) {
 		life.replay = runtime.ReplayRestart
 	}
 	sameLife := life.replay == runtime.ReplayComplete || life.replay == runtime.ReplayUnknown && engine.replay == runtime.ReplayRestart && !engine.began.IsZero()

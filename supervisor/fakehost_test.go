@@ -40,12 +40,13 @@ type fakeHost struct {
 	clock     time.Time
 
 	writes, calls  int
-	killAfterWrite int       // kill the daemon after so many writes; 0: never
-	killBeforeCall int       // kill it before it makes that call
-	killAfterCall  int       // kill it after that call, before the reply
-	needlessStarts int       // starts of a container that ran already
-	notInspectable string    // container whose inspection fails in a list
-	engineBegan    time.Time // runtime.Update.EngineBegan
+	killAfterWrite int                                // kill the daemon after so many writes; 0: never
+	killBeforeCall int                                // kill it before it makes that call
+	killAfterCall  int                                // kill it after that call, before the reply
+	needlessStarts int                                // starts of a container that ran already
+	notInspectable string                             // container whose inspection fails in a list
+	broken         func(deliver func(runtime.Update)) // a connection before the one that lasts; nil: none
+	engineBegan    time.Time                          // runtime.Update.EngineBegan
 }
 
 // playHost runs a test in virtual time, on a host whose last daemon is shut down at the end.
@@ -164,6 +165,9 @@ func (h *fakeHost) deliverList(s *Supervisor, replay runtime.Replay, missed []ru
 	deliver := func(u runtime.Update) {
 		u.Runtime = "docker"
 		_ = s.Deliver(context.Background(), u)
+	}
+	if h.broken != nil {
+		h.broken(deliver)
 	}
 	deliver(runtime.Update{Kind: runtime.Connected, Replay: replay, EngineBegan: h.engineBegan})
 	h.engine.mu.Lock()
