@@ -322,7 +322,7 @@ func (h *world) seemsKilledEarly(c *worldContainer) bool {
 
 // noteSpecChange notes what another spec, nil for none, changes of what must become of a container that has ended.
 func (h *world) noteSpecChange(c *worldContainer, spec *core.Spec) {
-	old := h.specs[c.template.name]
+	old, v := h.specs[c.template.name], h.view(c)
 	switch {
 	case (spec == nil) != (old == nil):
 		if c.uncertainRun = c.run; !c.info.State.Alive() && c.expect != "" {
@@ -333,7 +333,7 @@ func (h *world) noteSpecChange(c *worldContainer, spec *core.Spec) {
 		c.expect, c.why = either, "its policy changes, and healthd may decide by either"
 	case c.why == becameNever && spec.RestartPolicy != core.Never: // a daemon that has not seen the container since knows the newest spec only
 		c.expect, c.why = either, "its policy was Never for a while"
-	case c.starts > 0: // a call may still be under way
+	case c.starts > 0, v != nil && v.State.Action.Call == core.StartCall: // a call may still be under way
 		c.makeUncertain("its spec changes while it is started")
 	case spec.RestartPolicy == core.Never && old.RestartPolicy != core.Never && (c.expect == mustRun || c.why == mayGiveUp):
 		c.expect, c.why = mustStay, becameNever
