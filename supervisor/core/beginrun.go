@@ -35,9 +35,6 @@ func (t *stepper) beginRun(run runtime.Run, found bool) {
 	if t.Ending.MaybeEngine {
 		t.Checks = Checks{MaybeEngineSince: before.Checks.MaybeEngineSince, DialAt: before.Checks.DialAt}
 	}
-	if t.Ending.Signalled() && t.Ending.ForgetAt.IsZero() { // the end of the run before has taken that back
-		t.awaitEnd()
-	}
 	t.Health = newHealth(t.spec)
 	t.Shutdown.RunBegan, t.Shutdown.LeftOver = t.Shutdown.Begun, false
 	t.beginConditions(&before)

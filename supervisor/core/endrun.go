@@ -113,7 +113,7 @@ func (t *stepper) died(in *Input) {
 		t.Health.AliveAt = t.now
 	}
 	t.Run.Died = t.Engine.State.Alive()
-	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, time.Time{}
+	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, t.now.Add(engineStartWait)
 }
 
 // stopCarriedOut applies the news that the engine finished a stop or restart request.
@@ -136,6 +136,10 @@ func (t *stepper) stopCarriedOut(in *Input) {
 // forgetSignals forgets the stop signals that a run has survived. It first asks the engine
 // whether the run still lives, because the news of its end may be lost.
 func (t *stepper) forgetSignals(in *Input) {
+	if t.Run.Died && t.Engine.State.Alive() && !t.Lost && !t.now.Before(t.Checks.InspectAt) { // that may have been an earlier run's end
+		t.Checks.InspectAt = t.now.Add(engineStartWait)
+		t.fx = append(t.fx, Effect{Kind: InspectContainer})
+	}
 	if !t.Engine.State.Alive() || t.Lost || !t.Ending.Signalled() || t.Ending.ForgetAt.IsZero() || t.now.Before(t.Ending.ForgetAt) {
 		return
 	}

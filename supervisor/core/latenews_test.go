@@ -142,6 +142,25 @@ func TestSurvivedSignalOfAMissedStart(t *testing.T) {
 	}
 }
 
+// Late news of the run before, which seems to be of this one, does not keep it from being ready for ever.
+func TestLateEndOfTheRunBefore(t *testing.T) {
+	for _, signalled := range []bool{false, true} {
+		sim := simulate(t, "0s runs", "20s")
+		of := runtime.RunHint{Run: sim.state.Run.ID}
+		if signalled {
+			sim.step("", &Input{Kind: Signalled, Signal: 15, Time: sim.now, Of: of})
+		}
+		sim.step("", &Input{Kind: Died, ExitCode: 1, Time: sim.now.Add(time.Second), Of: of})
+		if ready, _, _ := sim.view().Readiness(); ready {
+			t.Errorf("signalled %v: ready, although it has ended as far as is known", signalled)
+		}
+		sim.play("30m")
+		if ready, reason, _ := sim.view().Readiness(); !ready {
+			t.Errorf("signalled %v: not ready for ever (%s):\n%s", signalled, reason, sim.transcript.String())
+		}
+	}
+}
+
 // The Watcher takes a signal for one to a run that has ended, because an event was lost. Later it
 // finds it in the history, as one to the next run.
 func TestSignalToldAgainOfAnotherRun(t *testing.T) {

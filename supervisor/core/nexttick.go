@@ -32,5 +32,8 @@ func NextTick(s *State) time.Time {
 	if s.Engine.State.Alive() && !s.Lost && s.Ending.Signalled() && !s.Ending.ForgetAt.IsZero() {
 		sooner(later(s.Ending.ForgetAt, s.Checks.InspectAt))
 	}
+	if s.Run.Died && s.Engine.State.Alive() && !s.Lost {
+		sooner(s.Checks.InspectAt)
+	}
 	return first
 }

@@ -30,6 +30,9 @@ func (t *stepper) observed(in *Input) {
 	if t.Engine.State.Alive() {
 		t.Health.AliveAt = t.now
 		t.Engine.Addressed = t.Engine.Addressed || t.c.Address != ""
+		if t.Ending.Signalled() && t.Ending.ForgetAt.IsZero() { // the news of an end has taken that back, which was not this run's
+			t.awaitEnd()
+		}
 	}
 	t.checkResources()
 	if !t.Engine.State.Alive() && (!in.Unwatched || t.Run.ID == runtime.Run{}) {
