@@ -203,6 +203,7 @@ func (h *world) requestHold(c *worldContainer) {
 
 func (h *world) requestResume(c *worldContainer) {
 	if d := h.runningDaemon(); d != nil {
+		h.locked(func() { c.heldUntil = later(c.heldUntil, time.Now()) })
 		if h.roll("fleet resumes", c.info.ID, 2) == 0 {
 			_ = d.sup.HoldByFleet(h.t.Context(), h.called(c), "")
 			return
