@@ -59,7 +59,9 @@ func (v *view) applyKills(e *entry, c *Container, kills []Event, now time.Time) 
 		}
 		u := Update{Kind: Killed, ID: ev.ID, Time: ev.Time, Signal: ev.Signal, Of: e.runHint(), Late: true}
 		if e.known != nil && e.newer && e.known.Run() == c.Run() { // the next run has begun meanwhile
-			u.Of = RunHint{Run: c.Run()}
+			if u.Of = (RunHint{Run: c.Run()}); e.shownInLife {
+				u.Of.Started = c.StartedAt
+			}
 			v.emit(u)
 			continue
 		}

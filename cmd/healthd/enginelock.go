@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
+
+	"go.uber.org/zap"
 
 	"healthd/runtime"
 	"healthd/runtime/hostproc"
@@ -14,6 +17,8 @@ import (
 // other's stops for an operator's, and leave the containers down.
 type engineLock struct {
 	runtime.Source
+	name     string
+	log      *zap.Logger
 	shared   bool // another healthd may supervise other containers of the engine
 	identify func(ctx context.Context) ([]string, error)
 	held     []*hostproc.Lock
@@ -38,11 +43,16 @@ func (l *engineLock) take(ctx context.Context) error {
 	}
 	all, err := l.identify(ctx)
 	if err != nil {
+		l.foreign = func(error) {} // healthd runs on without an engine that was away at the start
 		return err
 	}
 	var held []*hostproc.Lock
 	for _, name := range all {
 		lock, err := hostproc.TakeLock(ctx, name)
+		if holder, ok := errors.AsType[*hostproc.Held](err); ok && holder.Stranger {
+			l.log.Warn("the lock of an engine is not another healthd's: it does not bind", zap.String("runtime", l.name), zap.Error(err))
+			continue
+		}
 		if err != nil {
 			release(held)
 			return l.refuse(err)
@@ -55,7 +65,12 @@ func (l *engineLock) take(ctx context.Context) error {
 
 // refuse is for an engine that another healthd has.
 func (l *engineLock) refuse(err error) error {
-	if holder, ok := errors.AsType[*hostproc.Held](err); ok {
+	holder, ok := errors.AsType[*hostproc.Held](err)
+	switch {
+	case ok && holder.PID == os.Getpid():
+		return errors.New("another runtime of this healthd says that it is the same engine, or a copy with its ID: remove one of them, " +
+			"or set exclusive = false for both")
+	case ok:
 		err = errOtherHealthd{fmt.Errorf("another healthd supervises this engine: %w. Only one may: end one of them, "+
 			"or set exclusive = false for both where they supervise different containers", holder)}
 		l.foreign(err)

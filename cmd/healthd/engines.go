@@ -67,10 +67,10 @@ func openEngines(c *configs.Config, log *zap.Logger) ([]*engine, error) {
 			closeEngines(engines)
 			return nil, fmt.Errorf("cannot use runtime %s: %w", r.Name, err)
 		}
-		rivals := &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, log: log}
+		rivals := &rivalDetector{Source: client, engine: r.Name, relist: r.Relist, shared: !r.Exclusive, log: log}
 		engines = append(engines, &engine{
 			name: r.Name, relist: r.Relist, client: client, source: client, refresh: refresh,
-			rivals: rivals, lock: &engineLock{Source: rivals, shared: !r.Exclusive, identify: client.Identity},
+			rivals: rivals, lock: &engineLock{Source: rivals, name: r.Name, log: log, shared: !r.Exclusive, identify: client.Identity},
 		})
 	}
 	return engines, nil

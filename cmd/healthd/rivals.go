@@ -19,6 +19,7 @@ type rivalDetector struct {
 	runtime.Source
 	engine string
 	relist time.Duration
+	shared bool // another healthd may supervise other containers of the engine
 	log    *zap.Logger
 	newest atomic.Pointer[rivalSeen] // nil when there was none
 	// observes says that healthd restarts nothing: a rival is then the only master.
@@ -27,17 +28,17 @@ type rivalDetector struct {
 
 // rivalSeen is a rival that ran when a list was made.
 type rivalSeen struct {
-	name string
-	at   time.Time
+	name, image string
+	at          time.Time
 }
 
 // List returns the engine's list.
 func (l *rivalDetector) List(ctx context.Context) ([]runtime.Summary, error) {
 	all, err := l.Source.List(ctx)
-	if i := slices.IndexFunc(all, isRival); i >= 0 && !l.observes.Load() {
+	if i := slices.IndexFunc(all, l.isRival); i >= 0 && !l.observes.Load() {
 		now := time.Now()
 		known := l.warning(now) != ""
-		l.newest.Store(&rivalSeen{all[i].Name, now})
+		l.newest.Store(&rivalSeen{all[i].Name, importer.ImageName(all[i].Image), now})
 		if !known {
 			l.log.Warn("another program also restarts containers", zap.String("warning", l.warning(now)))
 		}
@@ -50,12 +51,12 @@ const ownImage = "healthd"
 
 // isRival goes by the image: a name alone shows nothing, nor does a label of those it may restart. A restarting rival
 // counts, because it will run again; another healthd does, which engineLock does not see in a network of its own.
-func isRival(s runtime.Summary) bool {
+func (l *rivalDetector) isRival(s runtime.Summary) bool {
 	if s.State != runtime.Running && s.State != runtime.Restarting || s.Self {
 		return false
 	}
 	image := importer.ImageName(s.Image)
-	return image == ownImage || slices.Contains(importer.HealerImages(), image)
+	return image == ownImage && !l.shared || slices.Contains(importer.HealerImages(), image)
 }
 
 // warning is about the rival. It is empty when none was in the last three lists, and while healthd only observes.
@@ -64,6 +65,9 @@ func (l *rivalDetector) warning(now time.Time) string {
 	s := l.newest.Load()
 	if s == nil || l.observes.Load() || now.Sub(s.at) > lists*l.relist {
 		return ""
+	}
+	if s.image == ownImage {
+		return fmt.Sprintf("container %s (%s) runs another healthd by its image: each takes the other's stops for an operator's", s.name, l.engine)
 	}
 	return fmt.Sprintf("container %s (%s) runs beside healthd: by its image it also restarts unhealthy containers, and ignores drain, back-off and hold",
 		s.name, l.engine)

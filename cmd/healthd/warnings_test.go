@@ -157,7 +157,7 @@ func TestRivals(t *testing.T) {
 		{runtime.Summary{Name: "autoheal", Image: "busybox", State: runtime.Running}, false},
 		{runtime.Summary{Name: "web", Image: "busybox", Labels: map[string]string{"autoheal": "true"}, State: runtime.Running}, false},
 	} {
-		if got := isRival(tt.s); got != tt.want {
+		if got := new(rivalDetector).isRival(tt.s); got != tt.want {
 			t.Errorf("%+v: %v", tt.s, got)
 		}
 	}

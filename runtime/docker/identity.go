@@ -13,7 +13,11 @@ func (e *Engine) Identity(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	if info, err := e.info(ctx); libpod == "" && err == nil && info.ID != "" {
-		return []string{"docker " + info.ID}, nil
+		id := "docker " + info.ID
+		if !e.OnHost() { // engines of hosts that were cloned have one ID
+			id += " " + e.endpoint()
+		}
+		return []string{id}, nil
 	}
 	return []string{e.endpoint()}, nil
 }

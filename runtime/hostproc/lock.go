@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,8 @@ type Lock struct{ listener net.Listener }
 type Held struct {
 	PID     int    // 0: this process does not see it
 	Program string // as it calls itself; perhaps empty
+	// Stranger: it is neither root's nor of the same user. Any process can take the name: the lock does not bind.
+	Stranger bool
 }
 
 func (h *Held) Error() string {
@@ -28,18 +31,35 @@ func (h *Held) Error() string {
 	return fmt.Sprintf("process %d (%s) has it", h.PID, h.Program)
 }
 
-// TakeLock takes the lock for what has that name. The error is a *Held if root or the same user has it. Of another user's
-// process, which cannot be meant, there is neither a lock nor an error.
+// A process that has a lock listens a moment after it has the name, and takes every connection.
+const (
+	holderTries = 3
+	holderPause = 100 * time.Millisecond
+)
+
+// TakeLock takes the lock for what has that name. The error is a *Held if another process has it.
 func TakeLock(ctx context.Context, name string) (*Lock, error) {
 	sum := sha256.Sum256([]byte(name))
 	address := fmt.Sprintf("@healthd-%x", sum[:16])
-	ln, err := new(net.ListenConfig).Listen(ctx, "unix", address)
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, holder(ctx, address)
+	for try := 1; ; try++ {
+		ln, err := new(net.ListenConfig).Listen(ctx, "unix", address)
+		if err == nil {
+			return hold(ln), nil
+		}
+		if errors.Is(err, unix.EADDRINUSE) {
+			err = holder(ctx, address)
+		}
+		if deaf := errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EAGAIN); !deaf {
+			return nil, err
+		}
+		if try == holderTries {
+			return nil, &Held{Stranger: true}
+		}
+		time.Sleep(holderPause)
 	}
-	if err != nil {
-		return nil, err
-	}
+}
+
+func hold(ln net.Listener) *Lock {
 	go func() { // who asks for the holder must not fill the queue
 		for {
 			c, err := ln.Accept()
@@ -49,7 +69,7 @@ func TakeLock(ctx context.Context, name string) (*Lock, error) {
 			_ = c.Close()
 		}
 	}()
-	return &Lock{ln}, nil
+	return &Lock{ln}
 }
 
 // Release gives the lock back. A nil Lock is none.
@@ -59,15 +79,12 @@ func (l *Lock) Release() {
 	}
 }
 
-// holder returns who has a lock as a *Held; nil: a process that cannot be meant.
+// holder returns who has a lock as a *Held.
 func holder(ctx context.Context, address string) error {
 	pid, uid, err := peerOf(ctx, address)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("cannot see who has the lock: %w", err)
-	case uid != 0 && uid != os.Geteuid():
-		return nil
 	}
 	name, _ := readFile(fmt.Sprintf("/proc/%d/comm", pid), maxCgroup)
-	return &Held{pid, strings.TrimSpace(string(name))}
+	return &Held{pid, strings.TrimSpace(string(name)), uid != 0 && uid != os.Geteuid()}
 }
