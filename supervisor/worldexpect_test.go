@@ -298,6 +298,8 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 		return either, "healthd has not seen the run that its engine ended"
 	case by == byEngine:
 		return mustRun, "its engine ended"
+	case by > 0 && c.calls == 0 && c.signals == 0 && c.opSignal.run == c.run:
+		return either, "it ended of an operator's signal that it seemed to have survived"
 	case by > 0, c.calls > 0, stopping != core.NoCause, c.probeStoppedRun == c.run:
 		if by == byProcess && spec.RestartPolicy == core.OnFailure && c.info.ExitCode == 0 {
 			return either, "it exited while healthd was stopping it"

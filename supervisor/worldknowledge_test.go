@@ -158,7 +158,7 @@ func (h *world) noteConnected(d *worldDaemon) {
 		h.firstConnectedAt = time.Now()
 	}
 	for _, c := range h.engine.containers {
-		if !d.cutOff && c.endUnseen && c.endLife != h.engine.life && time.Since(c.endedAt) > engineShutdown {
+		if !d.cutOff && (c.endUnseen || !c.lossAt.Before(c.endedAt)) && c.endLife != h.engine.life && time.Since(c.endedAt) > engineShutdown {
 			c.makeUncertain("it ended without a daemon, long before its engine was back: somebody may have stopped it")
 		}
 	}
