@@ -319,7 +319,7 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 func (h *world) seemsKilledEarly(c *worldContainer) bool {
 	due := c.grace - 100*time.Millisecond
 	seems := h.engine.now().Sub(c.termStamp)
-	return c.signals > 0 && time.Since(c.termAt) >= due && seems >= 0 && seems < due
+	return c.signals > 0 && (time.Since(c.termAt) >= due || c.signals > 1) && seems >= 0 && seems < due
 }
 
 // noteSpecChange notes what another spec, nil for none, changes of what must become of a container that has ended.
