@@ -271,7 +271,7 @@ func (h *world) expected(c *worldContainer, by actor) (expectation, string) {
 	case c.endUnseen && h.seemsKilledEarly(c):
 		return either, "its engine's clock was set back, so that healthd's KILL seems to be an operator's"
 	case min(c.beganAt.Sub(h.engine.clockSetAt).Abs(), c.beganAt.Sub(c.lossAt).Abs()) < 5*time.Second && h.engine.clockSetAt.Sub(c.lossAt).Abs() < 5*time.Second:
-		return either, "its engine's clock was set while news of a run was lost: nobody can tell of which one the rest is"
+		return either, "its engine's clock was set while news of a run was lost: the rest may be of either"
 	case c.signalLost && c.calls > 1:
 		return either, "one of healthd's calls has no signal, so that its KILL may be an operator's"
 	case signal != noSignal && asked:

@@ -23,7 +23,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Release()
-	for range 10 { // whoever asks more often than that does not fill a queue
+	for range 10 { // asking does not fill a queue
 		_, err = TakeLock(t.Context(), name)
 		held, ok := errors.AsType[*Held](err)
 		if !ok || held.PID != os.Getpid() || !strings.Contains(err.Error(), fmt.Sprintf("process %d (hostproc.test)", os.Getpid())) {
