@@ -38,6 +38,9 @@ func (h *world) checkCall(d *worldDaemon, c *worldContainer, what string) {
 	if c.signalState() != noSignal && !d.knowsSignal(c) {
 		c.opSignal.ambiguous = "healthd called for a stop before it got the event"
 	}
+	if c.calls == 0 {
+		c.calledLife = h.engine.life
+	}
 	c.calls, c.calledAt = c.calls+1, time.Now()
 	c.cause, c.grace = v.State.Action.Stopping, v.State.Action.Grace
 	if c.cause.ByProbe() {

@@ -42,6 +42,7 @@ type worldRecord struct {
 	unstoredRun        int  // run of which a daemon was killed before its slow disk had all it knew
 	calls              int  // stops of the present run that healthd called for
 	calledAt           time.Time
+	calledLife         int  // the engine's at the first of them
 	starts             int  // starts after it that healthd called for
 	signals            int  // stop signals that came of these
 	signalLost         bool // the event of one of them
@@ -182,6 +183,8 @@ func (h *world) ambiguity(c *worldContainer, signal int) string {
 		return "healthd was, or had been, about to call for a stop when it ended"
 	case signal != killSignal && (c.calls > c.signals || underWay && c.calls == 0):
 		return "healthd called for a stop whose outcome is not known"
+	case signal != killSignal && c.calls > 1 && c.calledLife != h.engine.life:
+		return "its engine may have forgotten the signal of healthd's first call"
 	case signal == killSignal && c.signals > 0 && time.Since(c.termAt) > c.grace-200*time.Millisecond:
 		return "the grace period of healthd's own stop is over"
 	case signal == killSignal && c.calls > c.signals && (time.Since(c.calledAt)-c.grace).Abs() < 3*time.Second:
