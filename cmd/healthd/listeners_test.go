@@ -74,7 +74,7 @@ func TestRemovedControlSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.notify.awaitAny(t, gone, func(status string) bool {
-			return strings.Contains(status, gone+p.socket+" is gone: systemctl kill -s HUP healthd")
+			return strings.Contains(status, gone+p.socket+" is gone: systemctl restart healthd")
 		})
 		p.signal(syscall.SIGHUP)
 		p.notify.awaitAny(t, "STATUS= without it", func(status string) bool {

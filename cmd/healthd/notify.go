@@ -213,7 +213,7 @@ func (d *daemon) statusText() string {
 		text += "; " + shorten(line(problem), maxStatusPart)
 	}
 	if control := d.begun.Listen.Control; isGone(control) {
-		text += "; the control socket " + control + " is gone: systemctl kill -s HUP healthd"
+		text += "; the control socket " + control + " is gone: systemctl restart healthd"
 	}
 	return text
 }
