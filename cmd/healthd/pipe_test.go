@@ -11,37 +11,39 @@ import (
 	"healthd/supervisor/core"
 )
 
-// intoClosedPipe runs the program with nobody to read what it prints.
+// intoClosedPipe runs the program with no reader of what it prints.
 func intoClosedPipe(t *testing.T, args ...string) (code int, stderr string) {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	r.Close()
 	var b bytes.Buffer
 	cmd := program(t, args...)
-	cmd.Stdout, cmd.Stderr = w, &b
-	err = cmd.Run()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), b.String()
+	cmd.Stderr = &b
+	cmd.Stdout = closedPipe(t)
+	return exitCode(t, cmd), b.String()
 }
 
-// intoClosedStderr runs the program with nobody to read its errors.
+// intoClosedStderr runs the program with no reader of its errors.
 func intoClosedStderr(t *testing.T, args ...string) (code int) {
+	t.Helper()
+	cmd := program(t, args...)
+	cmd.Stderr = closedPipe(t)
+	return exitCode(t, cmd)
+}
+
+// closedPipe is a pipe that has lost its reader.
+func closedPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	t.Cleanup(func() { w.Close() })
 	r.Close()
-	cmd := program(t, args...)
-	cmd.Stderr = w
-	err = cmd.Run()
+	return w
+}
+
+func exitCode(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
