@@ -113,7 +113,7 @@ func nextAfterEnd(v *core.View) string {
 	case s.OperatorStopped():
 		return "an operator stopped it: it stays stopped until somebody starts it"
 	case s.Engine.GivesUp && s.Ending.By == core.EndedByItself && s.Action.Stopping == core.NoCause:
-		return "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it"
+		return "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until it is started"
 	case enginePolicy(v) != "" && s.Action.Stopping == core.NoCause:
 		return engineDecides(v)
 	case v.Container.AutoRemove:

@@ -55,7 +55,7 @@ func TestNextOfOtherActions(t *testing.T) {
 		{"its engine starts it no more", with(func(v *core.View, s *core.State) {
 			v.Container.State, v.Container.RestartPolicy, s.Engine.State, s.Engine.GivesUp = runtime.Exited, "always", runtime.Exited, true
 			s.Ending.By = core.EndedByItself
-		}), "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it"},
+		}), "the engine does not start it any more: an operator stopped it between two runs, or sent it a signal. It stays stopped until it is started"},
 		{"engine away", with(func(_ *core.View, s *core.State) { s.Lost = true }),
 			"30 liveness probe: after 1 more failure, healthd restarts it when it can reach the engine again\n" +
 				"if it exits by itself: when it can reach the engine again, healthd restarts it (restart policy Always)"},

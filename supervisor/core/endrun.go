@@ -11,6 +11,10 @@ import (
 // containerd's plugin looks every ten seconds.
 const engineStartWait = 15 * time.Second
 
+// endWait is the time that healthd gives an engine to show an end that it has told. Then it looks whether that was of an
+// earlier run.
+const endWait = 15 * time.Second
+
 // freshNews is how old news may be that counts as told at once, and by how much clocks may
 // differ that are taken for one.
 const freshNews = 2 * time.Second
@@ -113,7 +117,7 @@ func (t *stepper) died(in *Input) {
 		t.Health.AliveAt = t.now
 	}
 	t.Run.Died = t.Engine.State.Alive()
-	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, t.now.Add(engineStartWait)
+	t.Run.DiedCode, t.Ending.ForgetAt, t.Checks.InspectAt = in.ExitCode, time.Time{}, t.now.Add(endWait)
 }
 
 // stopCarriedOut applies the news that the engine finished a stop or restart request.
@@ -136,8 +140,8 @@ func (t *stepper) stopCarriedOut(in *Input) {
 // forgetSignals forgets the stop signals that a run has survived. It first asks the engine
 // whether the run still lives, because the news of its end may be lost.
 func (t *stepper) forgetSignals(in *Input) {
-	if t.Run.Died && t.Engine.State.Alive() && !t.Lost && !t.now.Before(t.Checks.InspectAt) { // that may have been an earlier run's end
-		t.Checks.InspectAt = t.now.Add(engineStartWait)
+	if t.Run.Died && t.Engine.State.Alive() && !t.Lost && !t.now.Before(t.Checks.InspectAt) {
+		t.Checks.InspectAt = t.now.Add(endWait)
 		t.fx = append(t.fx, Effect{Kind: InspectContainer})
 	}
 	if !t.Engine.State.Alive() || t.Lost || !t.Ending.Signalled() || t.Ending.ForgetAt.IsZero() || t.now.Before(t.Ending.ForgetAt) {

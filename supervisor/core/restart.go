@@ -73,7 +73,7 @@ func (t *stepper) lookWhetherLeftDown() {
 	t.Engine.LeftDown = t.c.LeftDown() && !t.Engine.GivesUp
 	if t.Engine.GivesUp && !told && t.Ending.By == EndedByItself && t.Action.Restart == NoCause {
 		t.record(EventEngineGaveUp, "The engine does not start container %s any more, although its own restart policy is %s: "+
-			"an operator stopped it between two runs, or sent it a signal. It stays stopped until somebody starts it",
+			"an operator stopped it between two runs, or sent it a signal. It stays stopped until it is started",
 			t.c.Name, t.c.RestartPolicy)
 	}
 }
