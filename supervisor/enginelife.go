@@ -155,9 +155,6 @@ func (l *loop) back(u update) {
 	all := engine.entries.entries
 	endedBefore := engine.endedBefore(all)
 	l.eachLater(all, func(e *entry) {
-		if e.isNew && e.state.Run.ID != (runtime.Run{}) {
-			l.inherit(e)
-		}
 		e.isNew = false
 		if e.maybeWithEngine && endedBefore(e) {
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})

@@ -20,6 +20,7 @@ type entry struct {
 	invalid   string     // what is wrong with its labels
 	unjudged  unjudged   // what happened while they were wrong
 	identity  string
+	was       string // its identity before it was renamed, which no other container has taken; empty: none
 	group     string
 	groupKey  string // of the guard's group: like group, but of a container alone that of its name's holder
 	service   string
@@ -41,6 +42,7 @@ type entry struct {
 	isNew           bool // neither a daemon nor the Store knew it before the present connection
 	maybeWithEngine bool // it has ended unseen, with its engine or before it
 	unreported      bool // its watcher no longer reports it, because no spec matches it
+	superseded      bool // a newer container has what belongs to its identity; see lineage
 	missedEvents    bool // a reload once dropped it, so healthd may have missed events
 
 	// The probes of the present run and address. Each is built when it is first needed.

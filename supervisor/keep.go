@@ -1,18 +1,15 @@
 package supervisor
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"healthd/runtime"
 	"healthd/supervisor/core"
 )
 
-// A container's memory outlives the daemon: it is found again by its ID. Back-off, restart
-// counts and holds outlive the container, too: the next container of the same identity
-// inherits them.
+// A container's memory outlives the daemon: it is found again by its ID. What outlives the container, too, is in
+// lineage.go.
 
 // forgetAfter is how long healthd remembers an identity without a container, at least.
 const forgetAfter = time.Hour
@@ -25,6 +22,7 @@ const pruneMemories = 1024
 func (l *loop) loadMemories(past []*core.Memory) {
 	l.notSeenYet, l.removed = make(map[string]*core.Memory), make(map[string]*core.Memory)
 	l.unsupervised, l.seen = make(map[string]bool), make(map[string]time.Time)
+	l.lineages = make(map[lineageKey]lineage)
 	for _, m := range past {
 		if l.config.Places == nil && m.Lasting.FleetHold != "" { // without a fleet nothing else ends it
 			own := *m
@@ -39,11 +37,13 @@ func (l *loop) loadMemories(past []*core.Memory) {
 				l.unsupervised[m.ID] = true
 			}
 		case time.Since(m.Gone) > forgetAfter:
-			l.config.Store.Forget(m.ID)
+			l.forgetRemoved(m)
+			continue
 		default:
-			l.removed[lineageOf(&m.Facts)] = m
+			l.removed[m.ID] = m
 			l.board.noteGone(m.Runtime, m.ID, m.Name)
 		}
+		l.enlist(m)
 	}
 	l.guard.budget.load(past, time.Now())
 }
@@ -83,8 +83,12 @@ func (l *loop) restore(e *entry) bool {
 		l.carryOut(e, &events[i], now)
 	}
 	e.down, e.granted = m.Down, m.Granted
+	e.was, e.superseded = m.Was, m.Superseded
 	e.missedEvents = l.unsupervised[m.ID]
 	delete(l.unsupervised, m.ID)
+	if m.Identity != e.identity {
+		l.renamed(e, m.Identity)
+	}
 	return true
 }
 
@@ -100,44 +104,12 @@ func (l *loop) remember(e *entry) {
 
 func (e *entry) facts() core.Facts {
 	f := core.Remember(e.container, e.identity, e.state)
-	f.Down = e.down
+	f.Down, f.Was, f.Superseded = e.down, e.was, e.superseded
 	return f
 }
 
 func (e *entry) memory(f *core.Facts) *core.Memory {
 	return &core.Memory{Facts: *f, Gates: e.state.Gates, Restarted: e.state.Restarted, Granted: e.granted}
-}
-
-// lineage returns the key of what outlives a container: its identity, in its runtime and the
-// namespace there. An ID begins with what tells these apart, see runtime.Container.EngineID.
-func lineage(runtime, id, identity string) string {
-	return runtime + ":" + id[:strings.LastIndexByte(id, ':')+1] + identity
-}
-
-func lineageOf(f *core.Facts) string { return lineage(f.Runtime, f.ID, f.Identity) }
-
-// inherit gives a container that begins its first run what is remembered of its identity.
-// It must not come earlier: Compose makes the new container before it removes the old one.
-func (l *loop) inherit(e *entry) {
-	e.change(func(s *core.State) { s.Engine.Resources = e.container.Resources })
-	lineage := lineage(e.container.Runtime, e.container.ID, e.identity)
-	m, ok := l.removed[lineage]
-	if !ok || e.spec == nil {
-		return
-	}
-	delete(l.removed, lineage)
-	l.config.Store.Forget(m.ID)
-	if time.Since(m.Gone) > forgetAfter {
-		return
-	}
-	e.granted = m.Granted
-	e.change(func(s *core.State) {
-		own := s.Lasting
-		s.Lasting = m.Lasting.InheritedBy(own)
-		if !m.SameImageAndResources(e.container) {
-			s.Lasting.Backoff = own.Backoff
-		}
-	})
 }
 
 // removeNotSeen runs when all containers of a runtime are known: those that are remembered
@@ -180,13 +152,21 @@ func (l *loop) removedBeforeSeen(id string) {
 	}
 }
 
+// keepRemoved keeps the memory of a removed container. An older one of its identity that is still there takes what is
+// the identity's.
 func (l *loop) keepRemoved(last *core.Memory) {
 	m := *last
 	m.Gone, m.Down = time.Now(), core.Outage{}
-	if old, ok := l.removed[lineageOf(&m.Facts)]; ok && old.ID != m.ID {
-		l.config.Store.Forget(old.ID)
+	if m.Superseded {
+		l.forgetRemoved(&m)
+		return
 	}
-	l.removed[lineageOf(&m.Facts)] = &m
+	l.removed[m.ID] = &m
+	if before := l.entries[l.lineages[lineageOf(&m.Facts)].before]; before != nil && before.identity == m.Identity {
+		l.inherit(before)
+		l.step(before, &core.Input{Kind: core.Tick})
+		return
+	}
 	l.config.Store.Remember(&m)
 	if len(l.removed) >= l.pruneAt {
 		l.pruneRemoved()
@@ -194,12 +174,20 @@ func (l *loop) keepRemoved(last *core.Memory) {
 }
 
 func (l *loop) pruneRemoved() {
-	maps.DeleteFunc(l.removed, func(_ string, m *core.Memory) bool {
-		old := time.Since(m.Gone) > forgetAfter
-		if old {
-			l.config.Store.Forget(m.ID)
+	for _, m := range l.removed {
+		if time.Since(m.Gone) > forgetAfter {
+			l.forgetRemoved(m)
 		}
-		return old
-	})
+	}
 	l.pruneAt = max(pruneMemories, 2*len(l.removed))
+}
+
+// forgetRemoved forgets a removed container. A hold that no newer one has taken ends with that.
+func (l *loop) forgetRemoved(m *core.Memory) {
+	if until := m.Lasting.HeldHereUntil; m.Lasting.HeldHere && !m.Superseded && (until.IsZero() || until.After(time.Now())) {
+		l.record(m.Name, core.EventResumed, "Container %s is no longer held: it was removed more than %v ago", m.Name, forgetAfter)
+	}
+	delete(l.removed, m.ID)
+	l.leave(m)
+	l.config.Store.Forget(m.ID)
 }

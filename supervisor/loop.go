@@ -29,9 +29,10 @@ type loop struct {
 	notSeenYet   map[string]*core.Memory // by container ID: this daemon has not seen the container yet
 	unsupervised map[string]bool         // those of notSeenYet that a reload dropped
 	watchedUntil time.Time               // when the last daemon wrote its newest memory; zero: not known
-	removed      map[string]*core.Memory // by lineage: its container was removed
-	pruneAt      int                     // size of removed at which old ones are dropped
-	seen         map[string]time.Time    // by runtime: what to pass to Store.SetSeen after the backlog
+	removed      map[string]*core.Memory // by container ID: it was removed
+	lineages     map[lineageKey]lineage
+	pruneAt      int                  // size of removed at which old ones are dropped
+	seen         map[string]time.Time // by runtime: what to pass to Store.SetSeen after the backlog
 
 	engines map[string]*engineState // by runtime
 

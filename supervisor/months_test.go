@@ -125,7 +125,7 @@ func boundsOf(containers int) map[string]int {
 		eventsKept: journal.Size, "*journal.kept": journal.Size, "journal.history.all": journal.Size,
 		"*journal.source": journal.Size, "journal.history.sources": journal.Size, "journal.history.largest": journal.Size,
 		"*journal.repeats": journal.Size, "journal.folds.repeats": journal.Size,
-		"supervisor.loop.removed": gone, "*core.Memory": memories, "*core.Kept": memories, "core.Memory.Granted": memories,
+		"supervisor.loop.removed": gone, "supervisor.loop.lineages": memories, "*core.Memory": memories, "*core.Kept": memories, "core.Memory.Granted": memories,
 		"journal.pendingWrites.current": memories, "journal.pendingWrites.storedIDs": memories,
 		"*prober.placeUser": asked * containers, "prober.places.users": asked * containers,
 		"*configs.draft": drafts, "configs.drafts.byKey": drafts, "configs.drafts.texts": settings * drafts, "core.Spec.Values": settings * drafts,

@@ -163,7 +163,7 @@ func TestNamesakesShareNothing(t *testing.T) {
 		e.setSpec(&runtime.Container{Runtime: runtimeName, ID: id, Name: "web", Labels: labels}, webSpec(), nil)
 		return e
 	}
-	lineageOf := func(e *entry) string { return lineage(e.container.Runtime, e.container.ID, e.identity) }
+	lineageOf := func(e *entry) lineageKey { return keyOf(e.container.Runtime, e.container.ID, e.identity) }
 	docker, containerd := entryOf("docker", "d0c0", nil), entryOf("containerd", "c0de", nil)
 	if docker.groupKey == containerd.groupKey || docker.group != "web" {
 		t.Errorf("alone: got the groups %s and %s", docker.groupKey, containerd.groupKey)

@@ -59,8 +59,11 @@ func (l *loop) resolveAgain(e *entry) {
 
 // replaceSpec replaces a valid spec by another valid one.
 func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
-	old, oldGroup, oldReached := e.spec, e.groupKey, e.reached
+	old, oldGroup, oldReached, identity := e.spec, e.groupKey, e.reached, e.identity
 	e.setSpec(e.container, spec, nil)
+	if e.identity != identity {
+		l.renamed(e, identity)
+	}
 	l.guard.move(e, oldGroup)
 	if core.SameSpec(old, spec) {
 		l.show(e, *e.state)

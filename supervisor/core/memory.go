@@ -24,6 +24,9 @@ type Facts struct {
 	Name     string `json:"name"`
 	Runtime  string `json:"runtime"`
 	Identity string `json:"identity"`
+	Was      string `json:"was,omitempty"` // the identity before it was renamed, which no other container has taken
+	// Superseded says that a newer container has run under its identity, and has what belongs to that.
+	Superseded bool `json:"superseded,omitempty"`
 	// Image is the image ID, or the name where the engine tells no ID. A container of the
 	// same identity with another image or other Engine.Resources gets a new back-off.
 	Image           string    `json:"image,omitempty"`

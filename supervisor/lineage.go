@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// lineage is the containers of one identity, one after the other. What belongs to the identity (hold, back-off,
+// restart count) is with the newest of them that has run, whether that one is still there or not. The next one takes it
+// when it begins its first run, or when it is given the name: tools create, rename, start, stop and remove in every
+// order. A container that another one has taken from is superseded. It goes on by what it has, and leaves nothing.
+type lineage struct {
+	newest string // ID of the container that has what belongs to the identity; empty: none
+	before string // ID of the one before, if that is still there
+}
+
+// lineageKey is an identity in its runtime and the namespace there. An ID begins with what tells these
+// apart, see runtime.Container.EngineID.
+type lineageKey struct{ runtime, namespace, identity string }
+
+func keyOf(runtime, id, identity string) lineageKey {
+	return lineageKey{runtime, id[:strings.LastIndexByte(id, ':')+1], identity}
+}
+
+func lineageOf(f *core.Facts) lineageKey { return keyOf(f.Runtime, f.ID, f.Identity) }
+
+// enlist takes in a container that an earlier daemon knew.
+func (l *loop) enlist(m *core.Memory) {
+	if m.Gone.IsZero() && m.Run.ID == (runtime.Run{}) { // it has never run
+		return
+	}
+	for _, identity := range []string{m.Identity, m.Was} {
+		key := keyOf(m.Runtime, m.ID, identity)
+		switch g := l.lineages[key]; {
+		case identity == "":
+		case m.Superseded:
+			l.lineages[key] = lineage{newest: g.newest, before: m.ID}
+		case g.newest == "" || m.Gone.IsZero():
+			l.lineages[key] = lineage{newest: m.ID, before: g.before}
+		}
+	}
+}
+
+// leave forgets that a container is one of its lineages.
+func (l *loop) leave(m *core.Memory) {
+	l.leaves(m.ID, lineageOf(&m.Facts))
+	l.leaves(m.ID, keyOf(m.Runtime, m.ID, m.Was))
+}
+
+func (l *loop) leaves(id string, key lineageKey) {
+	g, ok := l.lineages[key]
+	switch {
+	case !ok:
+		return
+	case g.newest == id:
+		g.newest = ""
+	case g.before == id:
+		g.before = ""
+	}
+	l.lineages[key] = g
+	if g == (lineage{}) {
+		delete(l.lineages, key)
+	}
+}
+
+// memoryOf returns what is known of a container, whether it is there, was removed, or has no spec at present; nil:
+// nothing is.
+func (l *loop) memoryOf(id string) *core.Memory {
+	if m := l.notSeenYet[id]; m != nil {
+		return m
+	}
+	if m := l.removed[id]; m != nil {
+		return m
+	}
+	if e := l.entries[id]; e != nil && e.spec != nil {
+		facts := e.facts()
+		return e.memory(&facts)
+	}
+	return nil
+}
+
+// inherit makes a container that has run the newest of its identity. It must not come before its first run: Compose
+// makes the new container before it removes the old one.
+func (l *loop) inherit(e *entry) {
+	id, key := e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.identity)
+	g := l.lineages[key]
+	if e.spec == nil || g.newest == id {
+		return
+	}
+	m := l.memoryOf(g.newest)
+	if m != nil && !m.Gone.IsZero() && time.Since(m.Gone) > forgetAfter {
+		l.forgetRemoved(m)
+		m = nil
+	}
+	switch {
+	case m == nil && e.superseded: // under the name that it was given out of the way
+		return
+	case m == nil:
+		l.lineages[key] = lineage{newest: id, before: l.lineages[key].before}
+		return
+	case e.foundBefore(l.entries[m.ID]):
+		e.superseded = true
+		l.lineages[key] = lineage{newest: m.ID, before: id}
+		return
+	}
+	l.leaves(id, keyOf(e.container.Runtime, id, e.was))
+	l.supersede(m)
+	g = lineage{newest: id}
+	if m.Gone.IsZero() {
+		g.before = m.ID
+	}
+	l.lineages[key] = g
+	l.take(e, m)
+}
+
+// foundBefore says that both were there before healthd ever watched their engine, and this one is the older. Only the
+// engine's times tell that.
+func (e *entry) foundBefore(other *entry) bool {
+	return other != nil && e.isNew && other.isNew && !e.engine.view.Synced && other.container.StartedAt.After(e.container.StartedAt)
+}
+
+// supersede notes that another container has taken what belongs to the identity of this one.
+func (l *loop) supersede(m *core.Memory) {
+	l.leave(m)
+	if l.removed[m.ID] != nil {
+		delete(l.removed, m.ID)
+		l.config.Store.Forget(m.ID)
+		return
+	}
+	if e := l.entries[m.ID]; e != nil && e.spec != nil {
+		e.superseded, e.was, e.granted = true, "", nil
+		l.remember(e)
+		return
+	}
+	left := *m
+	left.Superseded, left.Was, left.Granted = true, "", nil
+	l.notSeenYet[m.ID] = &left
+	l.config.Store.Remember(&left)
+}
+
+// take gives a container what belongs to its identity, and tells it where that changes a hold.
+func (l *loop) take(e *entry, m *core.Memory) {
+	own := e.state.Lasting
+	e.granted = slices.Concat(m.Granted, e.granted)
+	e.change(func(s *core.State) {
+		s.Engine.Resources = e.container.Resources // the next observation would take them for changed ones
+		s.Lasting = m.Lasting.InheritedBy(own, e.superseded)
+		if own.Backoff.Active && !e.superseded || !m.SameImageAndResources(e.container) {
+			s.Lasting.Backoff = own.Backoff
+		}
+	})
+	e.superseded, e.was = false, ""
+	now := time.Now()
+	if told, ok := core.HoldMoved(e.container, own, e.state.Lasting, now); ok {
+		l.carryOut(e, &told, now)
+	}
+}
+
+// renamed takes in that a container has another identity than before: with the old one it stays the newest until
+// another container runs under it.
+func (l *loop) renamed(e *entry, before string) {
+	if e.state.Run.ID == (runtime.Run{}) {
+		return
+	}
+	if !e.superseded {
+		l.leaves(e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.was))
+		e.was = before
+	}
+	l.inherit(e)
+}

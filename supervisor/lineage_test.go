@@ -1,0 +1,277 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"healthd/runtime"
+	"healthd/supervisor/core"
+)
+
+// replacement is how tools put a new container in the place of an old one: the container "old" runs as web, and "new" is
+// to.
+type replacement struct {
+	*fakeHost
+	labels map[string]string // of both; nil: the name is the identity
+}
+
+// replacementSteps are what tools do, each at most once, in any order that engines allow.
+var replacementSteps = map[string]func(*replacement){
+	"rename the old one": func(r *replacement) { r.rename("old", "web-old") },
+	"stop the old one":   func(r *replacement) { r.operatorStop("old") },
+	"remove the old one": func(r *replacement) { r.remove("old") },
+	"create the new one": func(r *replacement) {
+		name := "web"
+		if r.nameTaken(name) {
+			name = "web-new"
+		}
+		r.create("new", name)
+	},
+	"rename the new one": func(r *replacement) { r.rename("new", "web") },
+	"start the new one":  func(r *replacement) { r.engine.run("new") },
+}
+
+// possible says whether an engine allows the step.
+func (r *replacement) possible(step string) bool {
+	old, here := r.engine.containers["old"], r.engine.containers["new"]
+	switch step {
+	case "rename the old one":
+		return old != nil && old.Name == "web"
+	case "stop the old one":
+		return old != nil && old.State.Alive()
+	case "remove the old one":
+		return old != nil
+	case "create the new one":
+		return here == nil
+	case "rename the new one":
+		return here != nil && here.Name != "web" && !r.nameTaken("web")
+	}
+	return here != nil && !here.State.Alive()
+}
+
+func (r *replacement) nameTaken(name string) bool {
+	return slices.ContainsFunc([]string{"old", "new"}, func(id string) bool {
+		c := r.engine.containers[id]
+		return c != nil && c.Name == name
+	})
+}
+
+func (r *replacement) create(id, name string) {
+	r.engine.mu.Lock()
+	r.engine.names[id] = name
+	r.engine.containers[id] = &runtime.Container{
+		Runtime: "docker", ID: id, Name: name, Labels: r.labels, State: runtime.Created, StopTimeout: -1, RestartPolicy: "no",
+	}
+	r.engine.mu.Unlock()
+	r.engine.deliver(r.engine.observation(id))
+}
+
+func (r *replacement) rename(id, name string) {
+	r.engine.mu.Lock()
+	c := *r.engine.containers[id]
+	c.Name, r.engine.names[id] = name, name
+	r.engine.containers[id] = &c
+	r.engine.mu.Unlock()
+	r.engine.deliver(r.engine.observation(id))
+}
+
+func (r *replacement) remove(id string) {
+	r.engine.delete(id)
+	r.engine.deliver(runtime.Update{Kind: runtime.Removed, Runtime: "docker", ID: id})
+}
+
+// ordersOf returns all orders in which the new container comes to run in the old one's place.
+func ordersOf(t *testing.T, labels map[string]string) (orders [][]string) {
+	names := []string{"create the new one", "remove the old one", "rename the new one", "rename the old one", "start the new one", "stop the old one"}
+	var extend func(done []string)
+	extend = func(done []string) {
+		r := &replacement{newFakeHost(t, plainSpec(core.Always)), labels}
+		r.engine.deliver = func(runtime.Update) {}
+		r.create("old", "web")
+		r.engine.beginRun("old")
+		for _, step := range done {
+			if step == "start the new one" {
+				r.engine.beginRun("new")
+			} else {
+				replacementSteps[step](r)
+			}
+		}
+		old, here := r.engine.containers["old"], r.engine.containers["new"]
+		if old == nil && here != nil && here.Name == "web" && here.State.Alive() {
+			orders = append(orders, done)
+		}
+		for _, step := range names {
+			if !slices.Contains(done, step) && r.possible(step) {
+				extend(append(slices.Clone(done), step))
+			}
+		}
+	}
+	extend(nil)
+	return orders
+}
+
+// What belongs to an identity goes to the next container of it, once, whatever the order of the steps, and also if
+// healthd is killed after any of them. A container that came later than that gets nothing of it.
+func TestLineageInEveryOrder(t *testing.T) {
+	compose := map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: "1"}
+	for name, labels := range map[string]map[string]string{"by name": nil, "by Compose's labels": compose} {
+		t.Run(name, func(t *testing.T) {
+			orders := ordersOf(t, labels)
+			if len(orders) < 20 {
+				t.Fatalf("only %d orders", len(orders))
+			}
+			for _, order := range orders {
+				for killBefore := range len(order) + 1 { // the last: it is not killed
+					synctest.Test(t, func(t *testing.T) {
+						r := &replacement{newFakeHost(t, plainSpec(core.Always)), labels}
+						defer r.shutDown()
+						if !r.replaces(order, killBefore) {
+							t.Errorf("%s; healthd killed before step %d", strings.Join(order, ", "), killBefore)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// replaces plays an order with a healthd that is killed before that step, and says whether all is right.
+func (r *replacement) replaces(order []string, killBefore int) bool {
+	r.startDaemon(runtime.ReplayUnknown, 0)
+	r.create("old", "web")
+	r.engine.run("old")
+	r.engine.exit("old", 1)
+	r.sleep(time.Second)
+	daemon, _ := r.current()
+	_ = daemon.Hold(context.Background(), "web", time.Time{})
+	for i, step := range order {
+		if i == killBefore {
+			r.kill()
+			r.startDaemon(runtime.ReplayComplete, 0)
+		}
+		replacementSteps[step](r)
+		r.sleep(time.Second)
+	}
+	if got := r.view("new").State.Lasting; !got.HeldHere || got.Restarts[core.ByExit] != 1 || !got.Backoff.Active {
+		r.t.Errorf("the new one has %+v", got)
+	}
+	told := fmt.Sprint(r.journal.reasons("web"), r.journal.reasons("web-new"))
+	if n := strings.Count(told, core.EventHeld); n != 2 { // of the old one, and of the new one
+		r.t.Errorf("%d times Held: %s", n, told)
+	}
+	daemon, _ = r.current()
+	_ = daemon.Resume(context.Background(), "web")
+	r.remove("new")
+	r.create("newer", "web")
+	r.engine.run("newer")
+	if got := r.view("newer").State.Lasting; got.Held() || got.Restarts[core.ByExit] != 1 {
+		r.t.Errorf("the one after the hold has %+v", got)
+	}
+	return !r.t.Failed()
+}
+
+// What goes from one container to the next where tools do otherwise.
+func TestLineage(t *testing.T) {
+	holds := func(name string) func(*replacement) {
+		return func(r *replacement) {
+			daemon, _ := r.current()
+			_ = daemon.Hold(context.Background(), name, time.Time{})
+		}
+	}
+	resumes := func(name string) func(*replacement) {
+		return func(r *replacement) {
+			daemon, _ := r.current()
+			_ = daemon.Resume(context.Background(), name)
+		}
+	}
+	makes := func(id, name string) func(*replacement) { return func(r *replacement) { r.create(id, name) } }
+	starts := func(id string) func(*replacement) { return func(r *replacement) { r.engine.run(id) } }
+	runs := func(id, name string) func(*replacement) {
+		return func(r *replacement) {
+			r.create(id, name)
+			r.engine.run(id)
+		}
+	}
+	renames := func(id, name string) func(*replacement) { return func(r *replacement) { r.rename(id, name) } }
+	removes := func(id string) func(*replacement) { return func(r *replacement) { r.remove(id) } }
+	dies := func(r *replacement) { r.kill() }
+	comes := func(r *replacement) { r.startDaemon(runtime.ReplayComplete, 0) }
+	hour := func(*replacement) { time.Sleep(forgetAfter + time.Second) }
+	compose := map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: "1"}
+	for _, tt := range []struct {
+		name   string
+		labels map[string]string
+		steps  []func(*replacement)
+		id     string
+		held   bool
+		told   string // the last event about a hold
+	}{
+		{"a deploy that is given up leaves the hold with the old one", compose, []func(*replacement){
+			runs("a", "x"), holds("x"), runs("b", "y"), removes("b")}, "a", true, core.EventHeld},
+		{"the same, and the hold was ended meanwhile", compose, []func(*replacement){
+			runs("a", "x"), holds("x"), runs("b", "y"), resumes("y"), removes("b")}, "a", false, core.EventResumed},
+		{"the same, and healthd was killed meanwhile", compose, []func(*replacement){
+			runs("a", "x"), holds("x"), runs("b", "y"), resumes("y"), dies, comes, removes("b")}, "a", false, core.EventResumed},
+		{"the old one is taken back by its name", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), renames("a", "web-old"), runs("b", "web"), resumes("web"), removes("b"), renames("a", "web")}, "a", false, core.EventResumed},
+		{"the new one runs before it gets the name", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), runs("b", "web.upcoming"), renames("a", "web.1"), renames("b", "web"), removes("a")}, "b", true, core.EventHeld},
+		{"and is held by itself", nil, []func(*replacement){
+			runs("a", "web"), runs("b", "web.upcoming"), holds("web.upcoming"), renames("a", "web.1"), renames("b", "web"), removes("a")}, "b", true, ""},
+		{"the next one under that other name gets nothing", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), runs("b", "web.new"), renames("a", "web.old"), renames("b", "web"), removes("a"), runs("c", "web.new")}, "c", false, ""},
+		{"the next one out of the way gets nothing", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), renames("a", "web.old"), runs("b", "web"), resumes("web"), removes("a"), renames("b", "web.old")}, "b", false, ""},
+		{"renamed for good", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), renames("a", "shop"), removes("a"), runs("b", "shop")}, "b", true, core.EventHeld},
+		{"renamed before its first run", nil, []func(*replacement){
+			makes("a", "tmp"), renames("a", "web"), starts("a"), holds("web"), runs("b", "tmp")}, "b", false, ""},
+		{"all while healthd was away", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), dies, renames("a", "web.old"), runs("b", "web"), comes, removes("a")}, "b", true, core.EventHeld},
+		{"no longer supervised under its other name", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), renames("a", "apart"), runs("b", "web"), removes("a")}, "b", true, core.EventHeld},
+		{"gone for too long", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), removes("a"), hour, runs("b", "web")}, "b", false, core.EventResumed},
+		{"gone for too long, seen by the next healthd", nil, []func(*replacement){
+			runs("a", "web"), holds("web"), removes("a"), dies, hour, comes, runs("b", "web")}, "b", false, core.EventResumed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+				always := h.resolve
+				h.resolve = func(c runtime.Traits) (*core.Spec, error) {
+					if c.Name == "apart" {
+						return nil, nil
+					}
+					return always(c)
+				}
+				r := &replacement{h, tt.labels}
+				r.startDaemon(runtime.ReplayUnknown, 0)
+				for _, step := range tt.steps {
+					step(r)
+					r.sleep(time.Second)
+				}
+				if got := r.view(tt.id); got.State.Lasting.Held() != tt.held {
+					t.Errorf("held: %v, want %v", !tt.held, tt.held)
+				}
+				if got := r.lastOfHold(tt.id); got != tt.told {
+					t.Errorf("told: %q, want %q", got, tt.told)
+				}
+			})
+		})
+	}
+}
+
+// lastOfHold returns the reason of the last event that tells of a container's hold, under its present name.
+func (r *replacement) lastOfHold(id string) (last string) {
+	for _, reason := range r.journal.reasons(r.view(id).Container.Name) {
+		if reason == core.EventHeld || reason == core.EventResumed {
+			last = reason
+		}
+	}
+	return last
+}
