@@ -243,7 +243,7 @@ path = %q
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return err
 	}
-	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), e.command("containerd", "-c", file)...)
+	e.containerd = enginetest.NewProcess("containerd", e.path("containerd.log"), e.Command("containerd", "-c", file)...)
 	if err := e.containerd.Start(); err != nil {
 		return err
 	}
@@ -287,11 +287,11 @@ func (e *Engine) dockerd() (*enginetest.Process, error) {
 		"--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"),
 		"--cgroup-parent", e.cgroup(), "--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false"}, network, e.flags)
-	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.command(argv...)...), nil
+	return enginetest.NewProcess("dockerd", e.path("dockerd.log"), e.Command(argv...)...), nil
 }
 
-// command returns the arguments that run a program where the engine is.
-func (e *Engine) command(argv ...string) []string {
+// Command returns the arguments that run a program where the engine is.
+func (e *Engine) Command(argv ...string) []string {
 	if e.netns != "" {
 		argv = append([]string{"nsenter", "--net=/run/netns/" + e.netns, "--"}, argv...)
 	}
