@@ -160,3 +160,55 @@ func (e *idleStarts) Start(_ context.Context, id string) error {
 	e.lives()
 	return nil
 }
+
+// A slow engine tells the end of a run when its probes have failed already: they asked the dead address. The run ended
+// by itself, unless healthd had decided to stop it before.
+func TestEndToldAfterTheProbesHaveFailed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy core.RestartPolicy
+		code   int
+		hung   bool // it fails before it ends
+		starts int
+		reason string
+	}{
+		{"a job that has done its work", core.OnFailure, 0, false, 0, core.ReasonCompleted},
+		{"a crash", core.OnFailure, 1, false, 1, core.ReasonError},
+		{"a service that ends", core.Always, 0, false, 1, core.ReasonCompleted},
+		{"it failed, and ended in its drain", core.OnFailure, 0, true, 1, core.ReasonLivenessFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := probesSpec(time.Second, core.Liveness)
+			spec.RestartPolicy, spec.Publish.Drain = tt.policy, 5*time.Second
+			play(t, spec, func(h *harness) {
+				h.engine.run("a")
+				pass(3500 * time.Millisecond)
+				end := func() { h.engine.endRun("a", tt.code) }
+				if !tt.hung {
+					end()
+				}
+				h.failLiveness("a")
+				pass(2 * time.Second)
+				if h.view("a").State.Action.Stopping != core.ByLiveness {
+					h.t.Fatal("the liveness probe has not failed")
+				}
+				if tt.hung {
+					end()
+				}
+				pass(time.Second)
+				h.probes.setResult("a:2", success)
+				h.engine.deliver(runtime.Update{Kind: runtime.Died, Runtime: "docker", ID: "a", ExitCode: tt.code, Time: time.Now()})
+				h.engine.deliver(h.engine.observation("a"))
+				synctest.Wait()
+				pass(time.Minute)
+				exit := h.view("a").State.Run.Exit
+				if tt.starts > 0 {
+					exit = h.view("a").State.Run.LastExit
+				}
+				if got := h.engine.calls(); len(got) != tt.starts || exit.Reason != tt.reason {
+					h.t.Errorf("calls %v, ended for %s, want %d starts and %s", got, exit.Reason, tt.starts, tt.reason)
+				}
+			})
+		})
+	}
+}

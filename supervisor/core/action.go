@@ -23,6 +23,7 @@ type Action struct {
 // Request is this daemon's newest call to the engine. It outlives the run, because news of
 // the next run may come before the call returns.
 type Request struct {
+	Begun  time.Time     // when the present stop was decided; zero: there was none, or an earlier daemon decided it
 	Sent   bool          // a stop call left for the engine: news of its signal may come
 	SentAt time.Time     // when the first stop call of the present stop left; zero: none did, or an earlier daemon sent it
 	Cause  Cause         // of a stop call

@@ -12,6 +12,7 @@ import (
 // stop begins a stop: healthd withdraws readiness now and calls the engine after the drain.
 func (t *stepper) stop(cause Cause) {
 	t.Action.Stopping, t.Action.NotBefore, t.Health.Failed = cause, t.now, NoCause
+	t.Request.Begun = t.now
 	t.Ending.GivenUp += t.Action.StopCalls
 	t.Ending.OwnSignals, t.Action.StopCalls, t.Action.Refused, t.Request.SentAt = 0, 0, 0, time.Time{}
 	if t.Run.Hooks[PreStop] == HookDone { // a hook that still runs counts for this stop

@@ -233,8 +233,19 @@ func (t *stepper) endRun(unwatched, withEngine bool) {
 	if t.runDuration() > t.spec.Backoff.ResetAfter {
 		t.Lasting.Backoff = BackoffState{Soon: t.Lasting.Backoff.Soon} // also if an operator ended it
 	}
+	if t.endedBeforeStop() {
+		t.Action.Stopping = NoCause
+	}
 	t.Ending.Unwatched, t.Ending.WithEngine = unwatched, withEngine
 	t.endedBy(t.whoEnded())
+}
+
+// endedBeforeStop says that the run had ended when healthd decided to stop it for a failed probe or hook, and that no
+// stop was sent: these asked a dead address, while a slow engine had not told the end yet. Only the engine's clock tells
+// when that was. If it was set meanwhile, the exit code may decide where the failure should, or the other way round.
+func (t *stepper) endedBeforeStop() bool {
+	ended := t.now.Add(-t.engineNow.Sub(t.c.FinishedAt))
+	return t.Action.Stopping.ByProbe() && t.stopsSent() == 0 && !ended.After(t.Request.Begun)
 }
 
 // exitCode returns the exit code of a run that an inspection shows ended. An engine that was killed
