@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -260,4 +261,44 @@ func TestStopRightAfterEngineRestart(t *testing.T) {
 		d.Stays(time.Second, name, "stopped by the operator", harness.ByOperator)
 	}
 	d.Until("reopened-runs", "ready all the time", func(s harness.Status) bool { return s.Ready && s.RestartCount == 0 })
+}
+
+// A job has done its work, but the engine is slow to tell: its liveness probe fails meanwhile. It is not run again.
+func TestSlowEngineTellsTheEndOfAJob(t *testing.T) {
+	t.Parallel()
+	e := harness.Docker.Engine(t)
+	p := harness.StartProxy(t, e)
+	d := harness.StartBehindProxy(t, p, strings.Replace(fmt.Sprintf(harness.HangsSpec, "job"), "[spec.readiness]", "restart_policy = \"OnFailure\"\n[spec.readiness]", 1))
+	id := e.Run(t, dockertest.RunOptions{Name: "job", Labels: map[string]string{"e2e": "job"}})
+	d.Until("job", "ready", harness.Ready)
+
+	answers := make(chan struct{})
+	slowly := func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-answers:
+		case <-r.Context().Done():
+		}
+		p.PassOn(w, r)
+	}
+	p.StallEvents()
+	p.On("GET /containers/.*json", slowly)
+	if err := syscall.Kill(e.Inspect(t, id).Pid, syscall.SIGTERM); err != nil { // it exits with 0
+		t.Fatal(err)
+	}
+	d.Eventually("see its liveness probe fail", func() error {
+		if n := d.CountEvents("job", "Killing"); n != 1 {
+			return fmt.Errorf("%d events Killing", n)
+		}
+		return nil
+	})
+	p.ResumeEvents()
+	close(answers)
+	completed := func(s harness.Status) bool {
+		return s.State.Terminated != nil && s.State.Terminated.Reason == "Completed" && s.RestartCount == 0
+	}
+	d.Until("job", "completed", completed)
+	d.Stays(2*time.Second, "job", "left alone", completed)
+	if n := p.Count("POST /containers/.*/start"); n != 0 {
+		t.Errorf("%d starts, want none", n)
+	}
 }
