@@ -153,15 +153,24 @@ func (l *loop) back(u update) {
 	l.removeNotSeen(u.Runtime, notInspected)
 	engine := l.engine(u.Runtime)
 	all := engine.entries.entries
-	endedBefore := engine.endedBefore(all)
+	endedBefore, livedOn := engine.endedBefore(all), slices.ContainsFunc(all, func(e *entry) bool { return e.livedOn(notInspected) })
 	l.eachLater(all, func(e *entry) {
 		e.isNew = false
-		if e.maybeWithEngine && endedBefore(e) {
+		switch {
+		case e.maybeWithEngine && livedOn:
+			l.step(e, &core.Input{Kind: core.EngineLivedOn})
+		case e.maybeWithEngine && endedBefore(e):
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
 		}
-		e.maybeWithEngine = false
+		e.maybeWithEngine, e.outlived = false, false
 		l.step(e, &core.Input{Kind: core.RuntimeBack, NotInspected: notInspected[e.container.ID]})
 	})
+}
+
+// livedOn says that the run of before a restart of the engine still goes on: that restart has ended none. The engine shows
+// it, or has nothing new to show of it.
+func (e *entry) livedOn(notInspected map[string]bool) bool {
+	return e.outlived || e.state.EngineRestarted && e.state.Engine.State.Alive() && !notInspected[e.container.ID]
 }
 
 // engineShutdown is how long an engine takes to stop all its containers, their stop

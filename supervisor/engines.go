@@ -117,6 +117,7 @@ func (l *loop) observed(u update, asked time.Time) {
 	}
 	life := e.engine.life()
 	e.maybeWithEngine = e.state.EngineRestarted && e.state.Engine.State.Alive() && !c.State.Alive() && !life.EndedSince(c)
+	e.outlived = e.outlived || e.state.EngineRestarted && c.State.Alive() && c.Run() == e.state.Run.ID
 	in := core.Input{Kind: core.Observed, Container: c, EngineNow: e.engine.now(), Life: life}
 	if !known {
 		in.First, in.Unwatched = l.firstSight(e, u)

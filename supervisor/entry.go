@@ -40,6 +40,7 @@ type entry struct {
 
 	specOutdated    bool // the spec has changed in the middle of a restart, which ends by the old one
 	isNew           bool // neither a daemon nor the Store knew it before the present connection
+	outlived        bool // its run goes on although its engine has restarted
 	maybeWithEngine bool // it has ended unseen, with its engine or before it
 	unreported      bool // its watcher no longer reports it, because no spec matches it
 	superseded      bool // a newer container has what belongs to its identity; see lineage

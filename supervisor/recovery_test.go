@@ -254,6 +254,67 @@ func TestEngineRestartWithLiveRestore(t *testing.T) {
 	})
 }
 
+// Where containers outlive their engine, one that ended meanwhile did not end with it: its own policy and exit code
+// decide. That they do so is shown by one that has.
+func TestEndWhileAnEngineWithLiveRestoreIsAway(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		policy    core.RestartPolicy
+		code      int
+		neighbour string // what becomes of another container meanwhile
+		away      bool   // healthd is away, too
+		runs      bool
+		reason    string
+	}{
+		{"a job that has done its work", core.OnFailure, 0, "lives on", false, false, core.ReasonCompleted},
+		{"a job that has failed", core.OnFailure, 1, "lives on", false, true, core.ReasonError},
+		{"a service", core.Always, 0, "lives on", false, true, core.ReasonCompleted},
+		{"a job whose end nobody has watched", core.OnFailure, 0, "lives on", true, false, core.ReasonCompleted},
+		{"a crash that nobody has watched", core.OnFailure, 1, "lives on", true, true, core.ReasonError},
+		{"the restart ends all", core.OnFailure, 0, "ends", false, true, core.ReasonCompleted},
+		{"another one was started since", core.OnFailure, 0, "gets a new run", false, true, core.ReasonCompleted},
+		{"the other one cannot be inspected", core.OnFailure, 0, "unknown", false, true, core.ReasonCompleted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			playHost(t, plainSpec(tt.policy), func(h *fakeHost) {
+				h.startDaemon(runtime.ReplayUnknown, 0)
+				h.engine.run("c1")
+				h.engine.run("c2")
+				h.sleep(time.Minute)
+				_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+				if tt.away {
+					h.kill()
+				}
+				h.engine.endRun("c1", tt.code)
+				switch tt.neighbour {
+				case "ends", "gets a new run":
+					h.engine.endRun("c2", 143)
+				case "unknown":
+					h.notInspectable = "c2"
+				}
+				time.Sleep(time.Second)
+				if tt.neighbour == "gets a new run" {
+					h.engine.beginRun("c2")
+				}
+				if tt.away {
+					h.startDaemon(runtime.ReplayRestart, 0)
+				} else {
+					h.startEngine()
+				}
+				h.sleep(time.Minute)
+				s := h.view("c1").State
+				exit := s.Run.Exit
+				if s.Engine.State.Alive() {
+					exit = s.Run.LastExit
+				}
+				if h.running("c1") != tt.runs || exit.Reason != tt.reason {
+					h.t.Errorf("it runs: %v, want %v; ended for %s, want %s", !tt.runs, tt.runs, exit.Reason, tt.reason)
+				}
+			})
+		})
+	}
+}
+
 // After a boot of the host healthd starts the containers that ran before, and no others.
 func TestReboot(t *testing.T) {
 	for _, graceful := range []bool{true, false} {

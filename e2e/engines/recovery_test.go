@@ -94,6 +94,41 @@ func TestEngineRestartStartsWhatRan(t *testing.T) {
 	}
 }
 
+// With live-restore containers outlive their engine: a job that ends meanwhile has done its work, and is not run again.
+func TestJobEndsWhileItsEngineIsAway(t *testing.T) {
+	harness.RingTwo(t, "make test-engines")
+	t.Parallel()
+	e := dockertest.Start(t)
+	d := harness.StartDaemon(t, e.Endpoint, fmt.Sprintf(restartSpec, "outlives", "OnFailure"))
+	labels := map[string]string{"e2e": "outlives"}
+	for _, name := range []string{"job", "neighbour"} {
+		e.Run(t, dockertest.RunOptions{Name: name, Labels: labels})
+		d.Until(name, "ready", harness.Ready)
+	}
+	before, pid := harness.StartedAt(t, e, "neighbour"), e.Inspect(t, "job").Pid
+	e.Stop(t)
+	d.Eventually("notice that the engine is gone", func() error { return d.RuntimeUp("0") })
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // it exits with 0
+		t.Fatal(err)
+	}
+	d.Eventually("see the job end", func() error {
+		if err := syscall.Kill(pid, 0); err == nil {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+	e.Up(t)
+	d.Eventually("hear the engine again", func() error { return d.RuntimeUp("1") })
+	completed := func(s harness.Status) bool {
+		return s.State.Terminated != nil && s.State.Terminated.Reason == "Completed" && s.RestartCount == 0
+	}
+	d.Until("job", "completed", completed)
+	d.Stays(2*time.Second, "job", "left alone", completed)
+	if after := harness.StartedAt(t, e, "neighbour"); !after.Equal(before) {
+		t.Errorf("its neighbour has run since %v, and before since %v", after, before)
+	}
+}
+
 const hungSpec = `
 [[spec]]
 name = %[1]q

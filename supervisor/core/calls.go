@@ -194,7 +194,7 @@ func (t *stepper) startCallFailed(err error) {
 		t.record(reason, "%s; healthd shuts down and does not try again", t.Request.Error)
 		return
 	}
-	t.record(reason, "%s; healthd tries again in %v", t.Request.Error, t.Lasting.Backoff.Delay)
+	t.record(reason, "%s; healthd tries again in %v (%s)", t.Request.Error, t.Lasting.Backoff.Delay, toKeepDown(t.c.Name))
 }
 
 func callError(what, name string, err error) string {

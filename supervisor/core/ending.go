@@ -47,9 +47,13 @@ const (
 //	the run has survived a stop signal, and ended within        an operator, whose stop had a
 //	  healthd's stop, and the engine has carried out more         timeout that the engine tells no
 //	  stop requests than healthd made                             one
+//	the run had ended when healthd decided to stop it for a     itself
+//	  failed probe or hook, and no stop was sent
 //	none of these, while healthd was stopping the run           healthd
 //	the same, but it had not sent the stop, and nobody had      unknown
 //	  watched the run
+//	the engine restarted, but that has ended no run: this one   itself
+//	  ended meanwhile
 //	the engine or the host restarted, and the run ended with it the engine
 //	the same, but the run ended long before the others of its   unknown
 //	  engine

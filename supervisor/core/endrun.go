@@ -224,6 +224,15 @@ func (t *stepper) endedBeforeEngine() {
 	}
 }
 
+// engineLivedOn applies that the restart of the engine has ended no run (live-restore): the end counts as the
+// container's own. So it does if healthd was away, too, as it was meant to run: an operator's stop in that time is lost.
+func (t *stepper) engineLivedOn() {
+	if t.Action.Call == NoCall && t.Ending.By == EndedByEngine {
+		t.Ending.WithEngine, t.Ending.Unwatched, t.Action.Restart = false, false, NoCause
+		t.reconsider()
+	}
+}
+
 // endRun decides who ended the run, and acts on that. unwatched: nobody watched the
 // engine when the run ended. withEngine: the run was meant to go on, but its engine or host
 // restarted.

@@ -33,6 +33,7 @@ const (
 	EngineAccepts                           // the engine accepted a connection begun at Time: it was not shutting down
 	EngineRestarted                         // the engine has restarted
 	EndedBeforeEngine                       // and the run had ended long before the engine did
+	EngineLivedOn                           // it has restarted, but that has ended no run: this one ended meanwhile
 	ShutdownBegun                           // healthd shuts down
 	Tick                                    // the time that NextTick named has come
 )

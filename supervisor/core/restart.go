@@ -125,7 +125,7 @@ func (t *stepper) scheduleStart(cause Cause) {
 		}
 		t.Action.NotBefore = later(t.now, t.Run.EndedAt.Add(delay))
 		if delay > 0 {
-			t.record(EventBackOff, "Back-off %v restarting failed container %s", delay, t.c.Name)
+			t.record(EventBackOff, "Back-off %v restarting failed container %s (%s)", delay, t.c.Name, toKeepDown(t.c.Name))
 		}
 	}
 	if t.Shutdown.Begun && !t.Shutdown.LeftOver {
@@ -135,6 +135,9 @@ func (t *stepper) scheduleStart(cause Cause) {
 		t.Action.NotBefore = later(t.Action.NotBefore, t.now.Add(lateNewsPause))
 	}
 }
+
+// toKeepDown says what keeps a container down that waits for its start: of a stop of what does not run no engine tells.
+func toKeepDown(name string) string { return "to keep it down: healthd hold " + name }
 
 // CrashedSoon says that the container ended by itself within DefaultBackoffInitial after its start, and is
 // to be started again.

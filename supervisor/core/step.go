@@ -84,6 +84,8 @@ func (t *stepper) apply(in *Input) {
 		t.engineRestarted()
 	case EndedBeforeEngine:
 		t.endedBeforeEngine()
+	case EngineLivedOn:
+		t.engineLivedOn()
 	case EngineAccepts:
 		t.engineAccepts(in.Time)
 	case ShutdownBegun:

@@ -272,7 +272,7 @@ func (v *View) waitingForStart() *Waiting {
 	case (s.Lasting.Backoff.Delay == 0 || s.Action.Restart == ByOperator) && s.Request.Error == "":
 		return &Waiting{Reason: WaitRestarting, Message: "is being started"}
 	}
-	message := "back-off " + s.Lasting.Backoff.Delay.String() + " restarting container " + v.Container.Name
+	message := "back-off " + s.Lasting.Backoff.Delay.String() + " restarting container " + v.Container.Name + " (" + toKeepDown(v.Container.Name) + ")"
 	if s.Request.Error != "" {
 		message = s.Request.Error
 	}
