@@ -255,6 +255,36 @@ func TestPublishAddress(t *testing.T) {
 	}
 }
 
+// Only a file says what the host is called.
+func TestPublishHostAddress(t *testing.T) {
+	const spec, key = "[[spec]]\nname = \"web\"\npublish.port = 80\n", "publish.host_address = "
+	const refused = "label healthd.publish.host_address: cannot be set by a label"
+	for _, tt := range []struct {
+		name, text, label string
+		want, wrong       string
+	}{
+		{"default", spec, "", "", ""},
+		{"of a spec", spec + key + `"10.0.0.5"`, "", "10.0.0.5", ""},
+		{"of all", "[defaults]\n" + key + "\"10.0.0.5\"\n" + spec, "", "10.0.0.5", ""},
+		{"of all but one", "[defaults]\n" + key + "\"10.0.0.5\"\n" + spec + key + `""`, "", "", ""},
+		{"IPv6", spec + key + `"fd00:0::5"`, "", "fd00::5", ""},
+		{"by label", spec, "10.0.0.5", "", refused},
+		{"by label, over a file", spec + key + `"10.0.0.5"`, "10.0.0.6", "", refused},
+	} {
+		labels := map[string]string{specLabel: "web"}
+		if tt.label != "" {
+			labels["healthd.publish.host_address"] = tt.label
+		}
+		got, err := mustParse(t, tt.text).Resolve(runtime.Traits{Name: "c", Labels: labels})
+		switch {
+		case tt.wrong != "" && (err == nil || err.Error() != tt.wrong):
+			t.Errorf("%s: got %v, want %s", tt.name, err, tt.wrong)
+		case tt.wrong == "" && (err != nil || got.Publish.HostIP != tt.want):
+			t.Errorf("%s: got %+v, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 // The page has every key of [fleet], and its default.
 func TestDocumentedFleetKeys(t *testing.T) {
 	text, err := os.ReadFile(reference)

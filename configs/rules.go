@@ -118,6 +118,14 @@ func checkHost(s string) string {
 	return ""
 }
 
+// checkHostIP takes "", which stands for 127.0.0.1.
+func checkHostIP(s string) string {
+	if s == "" || checkAdvertise(s) == "" {
+		return ""
+	}
+	return `must be an IP address of this host, without port or zone, or "" for 127.0.0.1`
+}
+
 func checkListenHost(s string) string {
 	if s == "" || checkHost(s) != "" {
 		return "must be a host name, without port"

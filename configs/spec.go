@@ -2,6 +2,7 @@ package configs
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -173,6 +174,20 @@ func (s *specReader) port(t *table) (number int, named *node) {
 	return 0, nil
 }
 
+// hostIP reads the address of this host that balancers are told.
+func (t *table) hostIP() string {
+	const key = "host_address"
+	t.fileOnly(key)
+	if n := t.take(key); n == nil || n.at.fromLabel() {
+		return ""
+	}
+	ip, err := netip.ParseAddr(t.text(key, "", checkHostIP))
+	if err != nil {
+		return ""
+	}
+	return ip.Unmap().String()
+}
+
 func (s *specReader) publish(t *table) core.Publish {
 	var p core.Publish
 	if t.has("service") {
@@ -183,6 +198,7 @@ func (s *specReader) publish(t *table) core.Publish {
 	if t.take("address") != nil {
 		p.Address = core.PublishAddress(t.choice("address", string(core.HostAddress), string(core.ContainerAddress)))
 	}
+	p.HostIP = t.hostIP()
 	p.HAProxy = readBackend(t.sub("haproxy"))
 	drain := time.Duration(0)
 	if p.HAProxy.Backend != "" {

@@ -167,11 +167,17 @@ type Publish struct {
 	WithdrawWithin time.Duration
 	HAProxy        HAProxy
 	Address        PublishAddress // what other hosts are told; empty: HostAddress
+	// HostIP is what balancers on this host are told of a container that uses the host's network; empty: 127.0.0.1.
+	HostIP string
 }
 
 // Local returns where a balancer on this host reaches the container; without an address, why says why.
 func (p *Publish) Local(c *runtime.Container) (address string, port int, why string) {
-	return c.Local(p.Port, p.Address == ContainerAddress)
+	address, port, why = c.Local(p.Port, p.Address == ContainerAddress)
+	if p.HostIP != "" && c.HostNetwork && address != "" && address == c.Address { // else its engine is elsewhere
+		address = p.HostIP
+	}
+	return address, port, why
 }
 
 // PublishAddress says which address of a container those are told who send traffic from other hosts, and of one whose
