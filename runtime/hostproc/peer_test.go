@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // peerRole has the test binary listen at that socket until its standard input ends.
@@ -39,6 +41,12 @@ func TestPeer(t *testing.T) {
 			socket := filepath.Join(t.TempDir(), "s")
 			if tt.program != "" {
 				listenAt(t, socket, tt.flags)
+			}
+			var fs unix.Statfs_t
+			_ = unix.Statfs(t.TempDir(), &fs)
+			certain := tt.program != "" && fs.Type != unix.OVERLAYFS_SUPER_MAGIC
+			if here, sure := ListensHere(socket); sure && here != tt.sameNetwork || sure != certain {
+				t.Errorf("listens here: %v, sure: %v", here, sure)
 			}
 			program, same := Peer(t.Context(), socket)
 			if program != tt.program || same != tt.sameNetwork {

@@ -18,14 +18,20 @@ import (
 func (p *plan) updateConfigured(s *server, m *member) {
 	switch {
 	case p.leadsTo(s, m):
-		if p.mayBeKeptOut(s) {
+		if p.mayBeKeptOut(s) || p.agentSend[s.name] == noContainer {
 			p.setAgentSend(s, m)
 		}
 		p.applyWant(s, m)
 	case !m.reachable():
+		if m.agentName == noContainer && p.asksHealthd(s) {
+			p.setAgentSend(s, m)
+		}
 		p.applyWant(s, m) // which is not ready
 	case s.resolved == "":
 		p.addProblem(s.key(p.backend), p.astray(s, m)+": healthd sets that. HAProxy's configuration still has the other one")
+		if p.elsewhere && p.asksHealthd(s) { // which may have kept it out
+			p.setAgentSend(s, m)
+		}
 		p.updateAddress(s, m)
 	case !p.mayBeKeptOut(s):
 		p.addProblem(s.key(p.backend), p.astray(s, m)+
@@ -43,7 +49,12 @@ func (p *plan) updateConfigured(s *server, m *member) {
 // mayBeKeptOut says that the server's agent check asks this healthd, and that healthd, or an earlier one, has it kept
 // from requests by what it asks while its name leads elsewhere.
 func (p *plan) mayBeKeptOut(s *server) bool {
-	return s.resolved != "" && s.agentState&checkEnabled != 0 && p.usesHealthdAgent(s)
+	return s.resolved != "" && p.asksHealthd(s)
+}
+
+// asksHealthd says that the server has an agent check at work that asks this healthd.
+func (p *plan) asksHealthd(s *server) bool {
+	return s.agentState&checkEnabled != 0 && p.usesHealthdAgent(s)
 }
 
 // noContainer is a name of no container: of such a one healthd's agent says down.
@@ -70,6 +81,9 @@ func (p *plan) leadsTo(s *server, m *member) bool {
 	at := netip.AddrPortFrom(s.address, uint16(s.port))
 	if at == m.target() {
 		return true
+	}
+	if p.elsewhere && s.address.IsLoopback() {
+		return false
 	}
 	for word := range strings.FieldsSeq(m.places) {
 		if own, err := netip.ParseAddr(word); err == nil && own == s.address {

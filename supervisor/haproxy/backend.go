@@ -50,7 +50,7 @@ func newBackendState() *backendState {
 func (l *instance) newPlan(backend string, b *backendState, servers []*server) *plan {
 	return &plan{
 		backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{},
-		version: l.process.version, slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
+		version: l.process.version, elsewhere: l.roster.network == networkOther, slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
 	}
 }
 

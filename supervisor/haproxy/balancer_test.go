@@ -29,6 +29,8 @@ type balancer struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 
+	elsewhere bool // the next process has a network of its own, as in a container
+
 	mu    sync.Mutex
 	ports map[string]int // by letter
 }
@@ -115,6 +117,9 @@ func (b *balancer) launch(args ...string) {
 		path = "/usr/sbin/haproxy" // not on everybody's PATH
 	}
 	b.cmd = exec.Command(path, append([]string{"-db", "-f", filepath.Join(b.dir, "cfg")}, args...)...)
+	if b.elsewhere {
+		b.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatalf("cannot start haproxy (install it with scripts/prerequisites test): %v", err)

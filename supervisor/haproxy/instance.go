@@ -99,7 +99,7 @@ func (l *instance) sync(ctx context.Context, s Supervisor) error {
 	complete := s.Board().Complete() // before the changes: a container that comes in between must not be cleaned up
 	l.takeChanges(s.Board(), complete)
 	began := time.Now()
-	looks, err := l.look(ctx, began)
+	looks, err := l.look(ctx, s.Board(), began)
 	if err != nil {
 		return err
 	}

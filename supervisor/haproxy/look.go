@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"healthd/supervisor"
 )
 
 // look is what a sync does for one backend: it asks for all servers (whole), or for a few that are watched.
@@ -45,7 +47,7 @@ func (k *look) questions() (all []string) {
 }
 
 // look asks HAProxy what it has, in the backends that are due, or in all when it is a new process.
-func (l *instance) look(ctx context.Context, now time.Time) ([]*look, error) {
+func (l *instance) look(ctx context.Context, board *supervisor.Board, now time.Time) ([]*look, error) {
 	var looks []*look
 	if !l.standsBy.Load() {
 		looks = l.choose(now)
@@ -67,6 +69,10 @@ func (l *instance) look(ctx context.Context, now time.Time) ([]*look, error) {
 		l.requestFullSync()
 		if err := l.discover(ctx); err != nil {
 			return nil, err
+		}
+		if n := networkOf(ctx, l.socket); n != l.roster.network {
+			l.roster.network = n
+			l.roster.takeAll(board)
 		}
 		looks = l.choose(now)
 		if answers, err = l.query(ctx, questions(looks)); err != nil {

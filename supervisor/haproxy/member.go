@@ -30,6 +30,7 @@ type member struct {
 	places      string // see placesOf
 	want        want
 	awaitsDrain bool // its healthd stops it once no request is under way
+	unreached   bool // it is to get requests, and HAProxy has another network than the address that it has
 
 	invalid       string // why it cannot be a server
 	duplicateName bool   // another container has the same name
@@ -121,4 +122,5 @@ func (m *member) follow(of *supervisor.Member) {
 	case of.DrainingReady:
 		m.want = wantDrain
 	}
+	m.unreached = m.want != wantDown && of.Local != nil && of.Local.Address != "" && of.Address == ""
 }

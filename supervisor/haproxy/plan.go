@@ -35,6 +35,7 @@ type plan struct {
 	agentInterval       time.Duration           // of the agent checks of servers that are added
 	version             string                  // of HAProxy
 	cookie              bool                    // the backend has clients stick to servers by a cookie
+	elsewhere           bool                    // HAProxy's loopback addresses are not the host's
 
 	server       map[string]*server // member → its server
 	ids          map[int]bool       // in use; nil: not computed yet
@@ -112,6 +113,9 @@ func (p *plan) computeMember(m *member, hasSlots bool) {
 		p.addProblem(m.name, fmt.Sprintf("several containers are called %s, and there can be one server of a name", m.name))
 	}
 	s := p.server[m.name]
+	if m.unreached && (s == nil || p.isSlot(s) || p.addedByHealthd(s) || !p.leadsTo(s, m)) {
+		m = p.keepOut(m)
+	}
 	switch {
 	case m.invalid != "":
 		p.addProblem(m.name, m.invalid)
@@ -149,7 +153,7 @@ func (p *plan) warnProjects(all []member) {
 
 // noteRaised notes the server of a member that shall get requests, if it has commands beyond the first so many.
 func (p *plan) noteRaised(m *member, before int) {
-	if m.want == wantUp && len(p.commands) > before {
+	if m.want == wantUp && !m.unreached && len(p.commands) > before {
 		p.raised = append(p.raised, p.server[m.name])
 	}
 }

@@ -182,7 +182,7 @@ func (b *balancer) plannedCommands(board *supervisor.Board) (commands []string) 
 	l := newInstance(&HAProxy{agent: agentAddress{"127.0.0.1", 9}}, socket{network: "unix", address: b.socket()})
 	l.takeChanges(board, board.Complete())
 	l.backends["web"] = newBackendState()
-	looks, err := l.look(b.t.Context(), time.Now())
+	looks, err := l.look(b.t.Context(), board, time.Now())
 	if err != nil || len(looks) != 1 {
 		b.t.Fatalf("%d looks, %v", len(looks), err)
 	}

@@ -10,6 +10,7 @@ import (
 // as much as its backend and service have members, however many others there are. Containers of other hosts are as those
 // of this one.
 type roster struct {
+	network  network
 	places   map[string]place // by container ID
 	backends map[string]*roll // by name
 }
@@ -72,7 +73,7 @@ func (r *roster) takeAll(board *supervisor.Board) {
 	var found []supervisor.Member
 	for m := range board.AllMembers() {
 		r.places[m.ID] = placeOf(&m)
-		found = append(found, m)
+		found = append(found, r.network.sees(m))
 	}
 	all := membersByBackend(found)
 	for backend := range all {
@@ -89,6 +90,7 @@ func (r *roster) take(ids map[string]bool, board *supervisor.Board) {
 	for id := range ids {
 		old, was := r.places[id]
 		m, there := board.Member(id)
+		m = r.network.sees(m)
 		delete(r.places, id)
 		if there {
 			r.places[id] = placeOf(&m)
@@ -183,7 +185,7 @@ func (r *roster) remake(backends, services map[string]bool, board *supervisor.Bo
 	for id, p := range r.places {
 		if backends[p.backend] || services[p.service] {
 			if m, there := board.Member(id); there { // else its end is told of later
-				found = append(found, m)
+				found = append(found, r.network.sees(m))
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (l *instance) watch(k *look) bool {
 // followsReadiness says that the server has all that it needs of its member but what readiness decides.
 func (p *plan) followsReadiness(s *server, m *member) bool {
 	switch {
-	case m.duplicateName || s.setAside() || s.agentState&checkEnabled == 0 || s.agentAddress.port != p.agent.port:
+	case m.duplicateName || m.unreached || s.setAside() || s.agentState&checkEnabled == 0 || s.agentAddress.port != p.agent.port:
 		return false
 	case !p.isSlot(s) && !p.addedByHealthd(s):
 		return p.leadsTo(s, m) && (!p.mayBeKeptOut(s) || p.agentSend[s.name] == m.agentName)
