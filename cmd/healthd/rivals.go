@@ -84,6 +84,9 @@ func (d *daemon) shownWarnings() []string {
 	if problem := d.logQueue.problem(); problem != "" {
 		all = append(all, problem)
 	}
+	if text := d.toldLoopback(d.supervisor.Board(), time.Now()); text != "" {
+		all = append(all, text)
+	}
 	if d.supervisor.Board().HostSuspect() {
 		all = append(all, "no network probe of this host has an answer: is it the host's network, or its load?")
 	}
