@@ -234,7 +234,7 @@ func (d *daemon) servers() []server {
 	}
 	if ln := d.listeners.agent; ln != nil {
 		servers = append(servers, server{"serve agent checks", func(ctx context.Context) error {
-			return agent.Serve(ctx, ln, board, connections(agentShare))
+			return agent.Serve(ctx, ln, board, d.haproxy.Sticky, connections(agentShare))
 		}})
 	}
 	if ls := d.listeners.dns; ls != nil {

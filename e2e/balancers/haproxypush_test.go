@@ -4,6 +4,7 @@ import (
 	"healthd/e2e/ports"
 
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,7 +60,7 @@ func TestHAProxyPush(t *testing.T) {
 	t.Run("metrics", func(t *testing.T) { b.in(t).pushMetricsExist() })
 	t.Run("healthd-dies", func(t *testing.T) { b.in(t).healthdDiesWithAgent() })
 	// These restart replicas, and wait until HAProxy is 30 s old: before that each drain takes its full time.
-	t.Run("restarts", func(t *testing.T) { b.in(t).restartsDoNotWait() })
+	t.Run("restarts", func(t *testing.T) { b.in(t).restartsDoNotWait(false) })
 	t.Run("last-one", func(t *testing.T) { b.in(t).lastServerIsReported() })
 	t.Run("maint", func(t *testing.T) { b.in(t).maintSurvivesRestarts() })
 	t.Run("haproxy-restarts", func(t *testing.T) { b.in(t).newHAProxyIsFilled() })
@@ -97,11 +98,21 @@ func TestHAProxyPushStatic(t *testing.T) {
 	t.Run("errors", func(t *testing.T) { b.in(t).noHAProxyErrors() })
 }
 
+// Clients that stick to a server by a cookie go to another one while it drains: no request of theirs is lost, and none
+// keeps the drain from ending.
+func TestHAProxyPushSticky(t *testing.T) {
+	t.Parallel()
+	b := startPushSetup(t, "pushstick", "push.cfg", "balance roundrobin",
+		"balance roundrobin\n    cookie SRV insert indirect nocache dynamic\n    dynamic-cookie-key key")
+	b.restartsDoNotWait(true)
+	b.noHAProxyErrors()
+}
+
 // A stop waits for the requests under way, which take a second, and not longer.
-func (b *haproxySetup) restartsDoNotWait() {
-	const long = time.Second
+func (b *haproxySetup) restartsDoNotWait(sticky bool) {
 	b.d.Eventually("have HAProxy grow old enough to be trusted", b.h.OldProcessEnded)
-	l := harness.StartLoad(b.t, b.h.URL, long)
+	l := harness.SendLoad(b.t, b.h.URL,
+		harness.Traffic{Method: http.MethodPost, Rate: 200, Long: time.Second, Sticky: sticky})
 	waited := 0
 	for i, name := range b.names {
 		l.ResetReplicas()
@@ -123,6 +134,9 @@ func (b *haproxySetup) restartsDoNotWait() {
 	l.NoFailures()
 	if waited == 0 {
 		b.t.Error("no request was under way when a replica was to be stopped")
+	}
+	if l.Sent < 1000 {
+		b.t.Errorf("only %d requests were sent", l.Sent)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type Traffic struct {
 	Rate   int           // requests per second
 	Long   time.Duration // what each hundredth request takes; the others take 20 ms
 	Once   bool          // each request has a connection of its own
+	Sticky bool          // clients keep cookies, each for some requests
 }
 
 // Load is a steady stream of requests, counted by what became of them.
@@ -90,7 +92,14 @@ func (l *Load) work(turns <-chan time.Duration) {
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Timeout: patience.Limit, Transport: transport}
-	for d := range turns {
+	for n := 0; ; n++ {
+		d, more := <-turns
+		if !more {
+			return
+		}
+		if l.Sticky && n%10 == 0 { // of another client
+			client.Jar, _ = cookiejar.New(nil)
+		}
 		sent := time.Now()
 		replica, err := send(client, l.Method, fmt.Sprintf("%s/work?for=%v", l.url, d))
 		l.count(sent, replica, err)

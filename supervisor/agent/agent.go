@@ -3,6 +3,7 @@
 //	HAProxy ── "SERVICE/NAME\n" ──▶ up 100%             the container is ready, on whatever host
 //	                                down # REASON       it is not, or is unknown
 //	                                up 0% # draining    no new requests
+//	                                down # draining     that, where clients stick to servers and would go on at 0%
 //
 // It says nothing else: "ready" would undo an operator's drain or maint, and "drain" would
 // stay set. What ready means is decided by package supervisor.
@@ -24,6 +25,8 @@ const (
 	up       = "up 100%\n"
 	draining = "up 0% # draining\n"
 	down     = "down # "
+
+	drainingSticky = down + "draining\n"
 )
 
 // Reasons for a down, beside those of the supervisor.
@@ -38,8 +41,8 @@ const acceptRetryDelay = 50 * time.Millisecond
 
 // Serve answers on ln until ctx ends and the last answer was sent, over at most most connections at
 // once. With more than half of them in use, the listener is overloaded: see timeoutsFor. It closes
-// ln. Its error is one of ln that does not go away.
-func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board, most int) error {
+// ln. Its error is one of ln that does not go away. sticky says in which backends of HAProxy clients stick to servers.
+func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board, sticky func(backend string) bool, most int) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
@@ -66,7 +69,7 @@ func Serve(ctx context.Context, ln net.Listener, board *supervisor.Board, most i
 		p := timeoutsFor(len(slots) > most/2)
 		conns.Go(func() {
 			defer func() { <-slots }()
-			serve(conn, board, p)
+			serve(conn, board, sticky, p)
 		})
 	}
 }
@@ -90,7 +93,7 @@ func waitBeforeAccept(ctx context.Context, err error) error {
 }
 
 // serve answers one connection and closes it.
-func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
+func serve(conn net.Conn, board *supervisor.Board, sticky func(string) bool, p timeouts) {
 	defer conn.Close()
 	name, complete, err := readName(conn, p)
 	answer := down + reasonNoName + "\n"
@@ -101,7 +104,7 @@ func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
 	case err != nil:
 		return
 	case name != "":
-		answer = reply(board, name)
+		answer = reply(board, sticky, name)
 	}
 	if answer == "" {
 		return
@@ -117,7 +120,7 @@ func serve(conn net.Conn, board *supervisor.Board, p timeouts) {
 // reply returns the answer for NAME or SERVICE/NAME. For an unknown container it is empty
 // until all are known that may have that name: without an answer HAProxy keeps the server's
 // state, so a start of healthd takes no server down.
-func reply(board *supervisor.Board, name string) string {
+func reply(board *supervisor.Board, sticky func(backend string) bool, name string) string {
 	m, err := board.FindMember(name)
 	if errors.Is(err, supervisor.ErrUnknownContainer) {
 		if !board.Knows(name) {
@@ -131,6 +134,8 @@ func reply(board *supervisor.Board, name string) string {
 	switch {
 	case m.Ready:
 		return up
+	case m.DrainingReady && m.Backend != "" && sticky(m.Backend):
+		return drainingSticky
 	case m.DrainingReady:
 		return draining
 	}

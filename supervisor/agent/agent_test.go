@@ -46,6 +46,23 @@ func board() *supervisor.Board {
 	)
 }
 
+func unsticky(string) bool { return false }
+
+// Where clients stick to servers, one that drains is down: at 0% HAProxy would go on to send them there.
+func TestDrainWhereClientsStick(t *testing.T) {
+	of := func(backend string) func(*core.View) {
+		return func(v *core.View) {
+			v.Spec, v.State.Action.Stopping = &core.Spec{Publish: core.Publish{HAProxy: core.HAProxy{Backend: backend}}}, core.ByLiveness
+		}
+	}
+	b := supervisor.NewBoard(nil, view("sticky", of("sticky")), view("other", of("other")), view("none", of("")))
+	for name, want := range map[string]string{"sticky": "down # draining\n", "other": draining, "none": draining} {
+		if got := reply(b, func(backend string) bool { return backend != "other" }, name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 func start(t *testing.T) (address string) {
 	t.Helper()
 	return startWith(t, board())
@@ -59,7 +76,7 @@ func startWith(t testing.TB, board *supervisor.Board) (address string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, ln, board, maxConnections) }()
+	go func() { done <- Serve(ctx, ln, board, unsticky, maxConnections) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -106,7 +123,7 @@ func TestAnswersForGoneContainers(t *testing.T) {
 	for name, want := range map[string]string{
 		"web/a": up, "web/b": "down # UnknownContainer\n", "b": "down # UnknownContainer\n", "docker:b": "down # UnknownContainer\n", "web/c": "",
 	} {
-		if got := reply(board, name); got != want {
+		if got := reply(board, unsticky, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -267,7 +284,7 @@ func FuzzAnswer(f *testing.F) {
 		if ok && strings.ContainsAny(name, "\r\n,") {
 			t.Errorf("name %q", name)
 		}
-		answer := reply(b, name)
+		answer := reply(b, unsticky, name)
 		body, ended := strings.CutSuffix(answer, "\n")
 		if !ended || strings.ContainsAny(body, "\r\n") || answer != up && answer != draining && !strings.HasPrefix(answer, down) {
 			t.Errorf("answer %q", answer)

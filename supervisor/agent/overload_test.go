@@ -61,7 +61,7 @@ func TestSilentClientsDoNotDelayOthers(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				begin := time.Now()
-				go func() { done <- Serve(ctx, w, board(), maxConnections) }()
+				go func() { done <- Serve(ctx, w, board(), unsticky, maxConnections) }()
 				for range crowd {
 					go behave(w.connect())
 				}
@@ -91,7 +91,7 @@ func TestSilentClientWhileOverloaded(t *testing.T) {
 		w := &clientListener{make(chan net.Conn, maxConnections), make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- Serve(ctx, w, board(), maxConnections) }()
+		go func() { done <- Serve(ctx, w, board(), unsticky, maxConnections) }()
 		begin := time.Now()
 		var clients []net.Conn
 		for range maxConnections {

@@ -30,7 +30,7 @@ func TestAnswersForOtherHosts(t *testing.T) {
 		"web/h2:failing": "down # ReadinessFailed\n", "web/h2:odd": "down # up 100%?up 100%\n", "web/h2:silent": "down # NotReady\n",
 		"web/h2:draining": draining, "web/h2:hung": "down # Draining\n", "web/ready": up,
 	} {
-		if got := reply(b, name); got != want {
+		if got := reply(b, unsticky, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -46,11 +46,11 @@ func TestNoAnswerBeforeFleetIsKnown(t *testing.T) {
 		if tt.known == "yes" {
 			b.RemoteKnown()
 		}
-		if got := reply(b, "web/gone"); got != tt.here {
+		if got := reply(b, unsticky, "web/gone"); got != tt.here {
 			t.Errorf("known: %s: of this host %q, want %q", tt.known, got, tt.here)
 		}
 		for _, name := range []string{"h2:gone", "shop/web/h2:gone"} {
-			if got := reply(b, name); got != tt.there {
+			if got := reply(b, unsticky, name); got != tt.there {
 				t.Errorf("known: %s: %s: %q, want %q", tt.known, name, got, tt.there)
 			}
 		}

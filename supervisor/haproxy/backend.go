@@ -35,6 +35,7 @@ type backendState struct {
 	idlePolls     map[runtime.Run]int     // looks in a row that showed no request under way
 	lastUp        string                  // ID of the container that is the last one up
 	missing       bool                    // HAProxy has no such backend
+	sticky        bool                    // see plan
 	repeats       map[string]repeat       // by subject
 	openProblems  map[string]*openProblem // by subject
 }
@@ -50,13 +51,16 @@ func newBackendState() *backendState {
 func (l *instance) newPlan(backend string, b *backendState, servers []*server) *plan {
 	return &plan{
 		backend: backend, servers: servers, agent: l.h.agent, agentOnAllAddresses: l.h.agentOnAllAddresses, newAgentSend: map[string]string{},
-		version: l.process.version, elsewhere: l.roster.network == networkOther, slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
+		sticky: b.sticky, version: l.process.version, elsewhere: l.roster.network == networkOther, slots: b.slots, agentSend: b.agentSend, wasSetAside: b.wasSetAside, owners: b.owners, ownerOf: func(netip.Addr) string { return "" },
 	}
 }
 
 // plan computes the commands of a look.
 func (l *instance) plan(k *look, board *supervisor.Board, complete bool, now time.Time) {
 	b := k.b
+	if k.whole {
+		b.sticky = k.cookie || l.sticks
+	}
 	switch {
 	case !k.whole:
 		l.planWatched(k)
@@ -255,7 +259,7 @@ func (b *backendState) observeDrains(k *look) {
 		switch {
 		case !k.whole && !seen[m.name]:
 			idle[m.run] = b.idlePolls[m.run]
-		case s == nil || !s.takesTraffic() && s.sessions == 0:
+		case s == nil || !s.takesTraffic() && !(b.sticky && s.agentUp) && s.sessions == 0:
 			idle[m.run] = b.idlePolls[m.run] + 1
 		}
 	}
@@ -266,9 +270,9 @@ func (b *backendState) observeDrains(k *look) {
 func (l *instance) publish(at time.Time) {
 	const sure = 2 // polls: a request that passes from one HAProxy thread to another shows in the second
 	alone := l.processAge > l.h.reloadGrace
-	r := &report{at: at, backends: map[string]bool{}, idle: map[runtime.Run]bool{}, lastUp: map[string]string{}}
+	r := &report{at: at, backends: map[string]bool{}, sticky: map[string]bool{}, idle: map[runtime.Run]bool{}, lastUp: map[string]string{}}
 	for name, b := range l.backends {
-		r.backends[name] = !b.missing
+		r.backends[name], r.sticky[name] = !b.missing, b.sticky
 		for run, looks := range b.idlePolls {
 			r.idle[run] = looks >= sure && alone
 		}

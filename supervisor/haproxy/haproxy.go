@@ -152,6 +152,17 @@ func (h *HAProxy) LastUp(id string) string {
 	return h.httpChecks.where(id, now)
 }
 
+// Sticky says that an instance sends clients of the backend to the server that they had, and goes on with it at weight 0:
+// to drain a server there is to take it down.
+func (h *HAProxy) Sticky(backend string) bool {
+	for _, l := range h.instances {
+		if r := l.report.Load(); r != nil && r.sticky[backend] {
+			return true
+		}
+	}
+	return false
+}
+
 // reportDrained calls Supervisor.Drained for each stopping member to which no instance has
 // a request under way, and Supervisor.NotServed for one whose backend none has. While an
 // instance does not answer, it calls neither.
@@ -221,6 +232,7 @@ func (h *HAProxy) servingOf(backend string, run runtime.Run, now time.Time) serv
 type report struct {
 	at       time.Time
 	backends map[string]bool      // false: the instance has no such backend
+	sticky   map[string]bool      // backends that send clients to the server that they had
 	idle     map[runtime.Run]bool // gets no new requests, and none is under way
 	lastUp   map[string]string    // by container ID: the backend in which it is the last one up
 }

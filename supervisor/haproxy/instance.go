@@ -30,6 +30,7 @@ type instance struct {
 	lost          bool
 	several       bool        // the process has several sockets to which healthd might push
 	standsBy      atomic.Bool // another instance pushes to the process
+	sticks        bool        // a table of the process keeps which server a client had
 	told          process     // that another instance has, as an event says
 
 	report reportPointer

@@ -99,14 +99,17 @@ func (l *instance) noteProcess(p process) {
 	l.process, l.needsFullSync = p, false
 }
 
-// discover finds backends in which an earlier daemon may have left servers.
+// discover finds backends in which an earlier daemon may have left servers, and whether clients stick to servers.
 func (l *instance) discover(ctx context.Context) error {
-	answers, err := l.query(ctx, []string{"show servers state"})
+	answers, err := l.query(ctx, []string{"show servers state", "show table"})
 	if err != nil {
 		return err
 	}
 	backends, err := readServers(answers[0])
 	if err != nil {
+		return err
+	}
+	if l.sticks, err = l.keepsServers(ctx, tables(answers[1])); err != nil {
 		return err
 	}
 	p := l.newPlan("", newBackendState(), nil)

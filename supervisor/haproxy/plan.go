@@ -35,6 +35,7 @@ type plan struct {
 	agentInterval       time.Duration           // of the agent checks of servers that are added
 	version             string                  // of HAProxy
 	cookie              bool                    // the backend has clients stick to servers by a cookie
+	sticky              bool                    // HAProxy sends clients to the server that they had, also at weight 0
 	elsewhere           bool                    // HAProxy's loopback addresses are not the host's
 
 	server       map[string]*server // member → its server
@@ -267,9 +268,9 @@ func (p *plan) applyWant(s *server, m *member) {
 	case s.agentAddress.port != p.agent.port:
 		p.addProblem(s.key(p.backend), fmt.Sprintf("the agent-check of server %s asks port %d and not healthd's, which is %d: it would overwrite what healthd sets",
 			s.key(p.backend), s.agentAddress.port, p.agent.port))
-	case m.want == wantDown && s.agentUp:
-		p.set(s, "agent down")
-	case m.want == wantDrain && s.weight > 0:
+	case s.agentUp && (m.want == wantDown || m.want == wantDrain && p.sticky):
+		p.set(s, "agent down") // requests under way go on
+	case m.want == wantDrain && s.weight > 0 && !p.sticky:
 		p.set(s, "weight 0%")
 	case m.want == wantUp:
 		if s.weight == 0 && s.initialWeight > 0 {

@@ -125,7 +125,9 @@ func (k *look) finishWatched(done, failed map[string]string, took time.Duration,
 		case done[about] != "":
 			switch w.member.want { // the weight is not among what single servers show
 			case wantDrain:
-				w.server.weight = 0
+				if !b.sticky {
+					w.server.weight = 0
+				}
 			case wantUp:
 				if w.server.weight == 0 {
 					w.server.weight = w.server.initialWeight
