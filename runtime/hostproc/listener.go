@@ -9,20 +9,32 @@ import (
 )
 
 // ListensHere says whether the Unix socket at a path was made in this process' network namespace: the kernel lists
-// its sockets with the inodes of their files to each process, whatever its rights. It is not sure where a file shows
-// another inode than the kernel knows, and where the socket is being replaced.
+// its sockets with their files to each process, whatever its rights. It is not sure where a file shows another inode or
+// device than the kernel knows, and where the socket is being replaced.
 func ListensHere(path string) (here, sure bool) {
 	var before, after unix.Stat_t
 	var fs unix.Statfs_t
 	if unix.Statfs(path, &fs) != nil || fs.Type == unix.OVERLAYFS_SUPER_MAGIC || unix.Stat(path, &before) != nil {
 		return false, false
 	}
-	inodes, err := listeningInodes()
+	files, err := listeningFiles()
 	if err != nil || unix.Stat(path, &after) != nil || before.Ino != after.Ino {
 		return false, false
 	}
-	return inodes[uint32(before.Ino)], true // which is all that the kernel tells
+	want := vfsFile{uint32(before.Ino), unix.Major(before.Dev)<<20 | unix.Minor(before.Dev)}
+	if files[want] {
+		return true, true
+	}
+	for f := range files {
+		if f.inode == want.inode { // btrfs shows the device of a subvolume
+			return false, false
+		}
+	}
+	return false, true
 }
+
+// vfsFile is the file of a socket, as the kernel numbers it within itself.
+type vfsFile struct{ inode, device uint32 }
 
 // Of sock_diag(7), which package unix does not have.
 const (
@@ -34,8 +46,8 @@ const (
 	maxDiag          = 4 << 20
 )
 
-// listeningInodes returns the inodes of the files of all listening Unix sockets of this network namespace.
-func listeningInodes() (map[uint32]bool, error) {
+// listeningFiles returns the files of all listening Unix sockets of this network namespace.
+func listeningFiles() (map[vfsFile]bool, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, err
@@ -48,7 +60,7 @@ func listeningInodes() (map[uint32]bool, error) {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	inodes := map[uint32]bool{}
+	files := map[vfsFile]bool{}
 	part := make([]byte, 64<<10)
 	for read := 0; read < maxDiag; {
 		n, _, err := unix.Recvfrom(fd, part, 0)
@@ -56,8 +68,8 @@ func listeningInodes() (map[uint32]bool, error) {
 			return nil, err
 		}
 		read += n
-		if done, err := readDiag(part[:n], inodes); done || err != nil {
-			return inodes, err
+		if done, err := readDiag(part[:n], files); done || err != nil {
+			return files, err
 		}
 	}
 	return nil, errors.New("there are too many sockets")
@@ -79,7 +91,7 @@ func diagRequest() []byte {
 }
 
 // readDiag takes in the sockets of one part of the answer. done says that it was the last one.
-func readDiag(part []byte, inodes map[uint32]bool) (done bool, err error) {
+func readDiag(part []byte, files map[vfsFile]bool) (done bool, err error) {
 	order := binary.NativeEndian
 	for len(part) >= unix.NLMSG_HDRLEN {
 		size := int(order.Uint32(part))
@@ -93,8 +105,8 @@ func readDiag(part []byte, inodes map[uint32]bool) (done bool, err error) {
 			if size < unix.NLMSG_HDRLEN+diagMessage {
 				return false, errDiag
 			}
-			if inode, ok := fileInode(part[unix.NLMSG_HDRLEN+diagMessage : size]); ok {
-				inodes[inode] = true
+			if f, ok := fileOf(part[unix.NLMSG_HDRLEN+diagMessage : size]); ok {
+				files[f] = true
 			}
 		default:
 			return false, errDiag
@@ -106,20 +118,20 @@ func readDiag(part []byte, inodes map[uint32]bool) (done bool, err error) {
 
 var errDiag = errors.New("the kernel does not list Unix sockets")
 
-// fileInode finds the inode of a socket's file among attributes; a socket may have none.
-func fileInode(attributes []byte) (inode uint32, ok bool) {
+// fileOf finds the file of a socket among attributes; a socket may have none.
+func fileOf(attributes []byte) (f vfsFile, ok bool) {
 	order := binary.NativeEndian
 	for len(attributes) >= 4 {
 		size := int(order.Uint16(attributes))
 		if size < 4 || size > len(attributes) {
-			return 0, false
+			return vfsFile{}, false
 		}
-		if order.Uint16(attributes[2:]) == attributeVFS && size >= 8 {
-			return order.Uint32(attributes[4:]), true
+		if order.Uint16(attributes[2:]) == attributeVFS && size >= 12 {
+			return vfsFile{order.Uint32(attributes[4:]), order.Uint32(attributes[8:])}, true
 		}
 		attributes = attributes[min(aligned(size), len(attributes)):]
 	}
-	return 0, false
+	return vfsFile{}, false
 }
 
 func aligned(size int) int { return (size + 3) &^ 3 }

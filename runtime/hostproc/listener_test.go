@@ -27,10 +27,10 @@ func TestListOfSocketsIsCut(t *testing.T) {
 	body = append(body, attribute(attributeVFS, 4711, 1)...)
 	whole := append(message(sockDiagByFamily, body...), message(unix.NLMSG_DONE, 0, 0, 0, 0)...)
 	for end := range len(whole) + 1 {
-		inodes := map[uint32]bool{}
-		done, err := readDiag(whole[:end:end], inodes)
-		if last := end == len(whole); done != last || last && (err != nil || !inodes[4711] || len(inodes) != 1) {
-			t.Errorf("%d bytes of %d: %v, done: %v, %v", end, len(whole), inodes, done, err)
+		files := map[vfsFile]bool{}
+		done, err := readDiag(whole[:end:end], files)
+		if last := end == len(whole); done != last || last && (err != nil || !files[vfsFile{4711, 1}] || len(files) != 1) {
+			t.Errorf("%d bytes of %d: %v, done: %v, %v", end, len(whole), files, done, err)
 		}
 	}
 	if _, err := readDiag(message(unix.NLMSG_ERROR, 0, 0, 0, 0), nil); err == nil {
