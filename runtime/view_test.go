@@ -187,3 +187,22 @@ func TestFirstHistoryAfterTheList(t *testing.T) {
 		t.Errorf("sent %+v", v.out)
 	}
 }
+
+// No event need tell that a start failed, and no list shows it: only an inspection does.
+func TestRefusedFirstStartIsSeen(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(nil)
+	list := []Summary{{ID: "a", State: Created}}
+	v.applyList(list, now)
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", State: Created}, nil, now)
+	v.out = nil
+	v.applyList(list, now)
+	e := v.nextToInspect()
+	if e == nil {
+		t.Fatal("it is not inspected again")
+	}
+	v.applyInspection(e, &Container{ID: "a", State: Created, Error: "no such directory"}, nil, now)
+	if len(v.out) != 1 || v.out[0].Container.Error == "" {
+		t.Errorf("sent %+v", v.out)
+	}
+}

@@ -37,7 +37,8 @@ func (v *view) applyList(all []Summary, now time.Time) {
 		if e == nil {
 			e = v.add(s.ID)
 		}
-		if e.known == nil || e.outdated || !s.Matches(e.known) || !e.known.networkMatches(present) {
+		mayBeRefused := s.State == Created // of a start that failed no event need tell, nor does a list
+		if e.known == nil || e.outdated || mayBeRefused || !s.Matches(e.known) || !e.known.networkMatches(present) {
 			v.requestInspection(e)
 		} else if e.inspect == inspectIdle { // else an event says that there is more than a list can tell
 			e.shownInLife = true

@@ -230,7 +230,7 @@ func labelValues() map[string][]string {
 		"kind":                               {"probes", "hooks"},
 		"reason healthd_fleet_relists_total": {"start", "break", "compacted", "back", "big", "regular"},
 		"state":                              {string(fleet.HostLive), string(fleet.HostLost), string(fleet.HostLeft), "ready", "draining", "down"},
-		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated,
+		"reason healthd_container_waiting": {core.WaitCrashLoop, core.WaitDraining, core.WaitRuntimeUnknown, core.WaitRestarting, core.WaitCreated, core.WaitStartError,
 			core.WaitGroupLimit, core.WaitRestartBudget, core.WaitHeld, core.WaitObserved, core.WaitGaveUp, core.WaitNetwork},
 		"reason healthd_container_terminated": {core.ReasonCompleted, core.ReasonError, core.ReasonOOMKilled,
 			core.ReasonStoppedByOperator, core.ReasonLivenessFailed, core.ReasonStartupFailed, core.ReasonManagedElsewhere},

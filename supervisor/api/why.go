@@ -22,7 +22,7 @@ func why(g *Glance, look supervisor.Look) string {
 		}
 	case supervisor.LookStopped:
 		switch {
-		case g.Reason == core.WaitGaveUp:
+		case g.Reason == core.WaitGaveUp, g.Reason == core.WaitStartError:
 		case g.Ended != nil:
 			return sentence(g.Ended.how())
 		default:

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -35,10 +36,16 @@ const (
 
 // Phase returns the container's phase. A container whose restart is due is Running.
 func (v *View) Phase() Phase {
+	if v.State.Lost {
+		return PhaseUnknown
+	}
+	return v.lastPhase()
+}
+
+// lastPhase is the phase that the container had when its engine was last reached.
+func (v *View) lastPhase() Phase {
 	s := &v.State
 	switch {
-	case s.Lost:
-		return PhaseUnknown
 	case s.Engine.State.Alive():
 		return PhaseRunning
 	case s.Run.ID == runtime.Run{}: // even if its first start is under way
@@ -49,6 +56,31 @@ func (v *View) Phase() Phase {
 		return PhaseSucceeded
 	}
 	return PhaseFailed
+}
+
+// ShouldServe says that the container is meant to run now: while it is not ready, it is down. That is not so of what people
+// have stopped, are stopping or hold, of a job that is done, of what has never run and nobody has tried to start, and of
+// what another orchestrator replaces. Of an end that nobody watched it is: no evidence says that people wanted it.
+func (v *View) ShouldServe() bool {
+	s := &v.State
+	switch alive := s.Engine.State.Alive(); {
+	case v.Spec == nil, s.Lasting.Held():
+		return false
+	case alive:
+		return !s.Ending.Signalled() || s.Action.Stopping != NoCause
+	case v.Spec.ManagedElsewhere != "", s.OperatorStopped():
+		return false
+	}
+	phase := v.lastPhase()
+	return phase != PhaseSucceeded && (phase != PhasePending || v.startError() != "" || s.Action.Restart != NoCause)
+}
+
+// startError is why the engine has not started a container that has never run; empty: nobody has tried, or it has run.
+func (v *View) startError() string {
+	if v.State.Run.ID != (runtime.Run{}) || v.Container.Error == "" {
+		return ""
+	}
+	return "the engine did not start it: " + v.Container.Error
 }
 
 // ServicePhase returns a service's phase, which follows from its members as a Pod's phase
@@ -153,7 +185,7 @@ func (v *View) ContainerReadiness() (ready bool, reason, message string) {
 	case s.Engine.State == runtime.Paused:
 		return false, NotReadyPaused, ""
 	case s.Engine.State != runtime.Running:
-		return false, NotReadyNotRun, string(s.Engine.State)
+		return false, NotReadyNotRun, cmp.Or(v.startError(), string(s.Engine.State))
 	case s.Run.Died:
 		return false, NotReadyNotRun, string(runtime.Exited)
 	case s.Engine.NoAddress:
@@ -187,6 +219,7 @@ const (
 	WaitRuntimeUnknown = "RuntimeUnknown"
 	WaitRestarting     = "Restarting" // a start without back-off, or a restart by the engine's own policy
 	WaitCreated        = "Created"
+	WaitStartError     = "RunContainerError" // it has never run: the engine could not start it
 	WaitGroupLimit     = "GroupLimit"
 	WaitRestartBudget  = "RestartBudget"
 	WaitHostSuspect    = "HostSuspect"
@@ -224,6 +257,8 @@ func (v *View) Waiting() *Waiting {
 		return s.waitingForStop()
 	case s.Engine.State == runtime.Restarting:
 		return &Waiting{Reason: WaitRestarting, Message: "the engine restarts it by its own restart policy"}
+	case !s.Engine.State.Alive() && v.startError() != "":
+		return &Waiting{Reason: WaitStartError, Message: v.startError()}
 	case !s.Engine.State.Alive() && s.Run.ID == runtime.Run{}:
 		return &Waiting{Reason: WaitCreated}
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"healthd/prober"
 	"healthd/runtime"
@@ -72,5 +73,61 @@ func TestRestartsAfterChangesNothing(t *testing.T) {
 	}
 	if got := v.State.Run.Exit.Code; got != 3 {
 		t.Errorf("after two questions the last exit code is %d", got)
+	}
+}
+
+// Who is not ready is down where it should serve: notifications, the report and alerts ask the same question.
+func TestShouldServe(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		is   func(v *View, s *State)
+		want bool
+	}{
+		{"runs", func(*View, *State) {}, true},
+		{"has wrong labels", func(v *View, _ *State) { v.Spec = nil }, false},
+		{"is held", func(_ *View, s *State) { s.Lasting.HeldHere = true }, false},
+		{"people are stopping it", func(_ *View, s *State) { s.Ending.First = time.Unix(1, 0) }, false},
+		{"healthd was stopping it first", func(_ *View, s *State) { s.Ending.First, s.Action.Stopping = time.Unix(1, 0), ByLiveness }, true},
+		{"was stopped by people", func(_ *View, s *State) {
+			s.Engine.State, s.Run.Exit.Code, s.Ending.By = runtime.Exited, 143, EndedByOperator
+		}, false},
+		{"was stopped by people, who want it started again", func(_ *View, s *State) {
+			s.Engine.State, s.Ending.By, s.Action.Restart = runtime.Exited, EndedByOperator, ByOperator
+		}, true},
+		{"has failed for good", func(_ *View, s *State) {
+			s.Engine.State, s.Run.Exit.Code, s.Ending.By = runtime.Exited, 1, EndedByItself
+		}, true},
+		{"ended while nobody watched", func(_ *View, s *State) { s.Engine.State, s.Run.Exit.Code, s.Ending.By = runtime.Exited, 1, EndedUnseen }, true},
+		{"is done", func(_ *View, s *State) { s.Engine.State = runtime.Exited }, false},
+		{"is done, and its engine is away", func(_ *View, s *State) { s.Engine.State, s.Lost = runtime.Exited, true }, false},
+		{"is replaced by its orchestrator", func(v *View, s *State) {
+			s.Engine.State, s.Run.Exit.Code, v.Spec = runtime.Exited, 1, &Spec{ManagedElsewhere: "Nomad"}
+		}, false},
+		{"has never run", func(_ *View, s *State) { s.Engine.State, s.Run = runtime.Created, Run{} }, false},
+		{"has never run, and is being started", func(_ *View, s *State) {
+			s.Engine.State, s.Run, s.Action.Restart = runtime.Created, Run{}, ByOperator
+		}, true},
+		{"the engine could not start it", func(v *View, s *State) {
+			s.Engine.State, s.Run, v.Container.Error = runtime.Created, Run{}, "no such program"
+		}, true},
+	} {
+		v := View{Spec: &Spec{}, Container: &runtime.Container{}, State: NewState()}
+		v.State.Engine.State, v.State.Run.ID = runtime.Running, runtime.Run{ID: "web", Started: 1}
+		if tt.is(&v, &v.State); v.ShouldServe() != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, !tt.want, tt.want)
+		}
+	}
+}
+
+// A deploy whose container the engine does not start shows the engine's words.
+func TestRefusedFirstStartIsTold(t *testing.T) {
+	v := View{Spec: &Spec{}, Container: &runtime.Container{Error: "port is already allocated"}, State: NewState()}
+	v.State.Engine.State = runtime.Created
+	const want = "the engine did not start it: port is already allocated"
+	if w := v.Waiting(); w == nil || w.Reason != WaitStartError || w.Message != want {
+		t.Errorf("%+v", w)
+	}
+	if _, reason, message := v.Readiness(); reason != NotReadyNotRun || message != want {
+		t.Errorf("%s: %s", reason, message)
 	}
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -30,7 +31,7 @@ func causeOf(v *core.View) string {
 	}
 	if exit.FinishedAt.IsZero() {
 		_, reason, message := v.Readiness()
-		return clip(strings.TrimSuffix(reason+": "+message, ": "))
+		return clip(cmp.Or(message, reason))
 	}
 	text := fmt.Sprintf("it ended with exit code %d (%s)", exit.Code, exit.Reason)
 	if s.Request.Error != "" {

@@ -56,6 +56,11 @@ func unready(v *core.View)  { v.State.Conditions.Ready = core.Condition{Since: d
 func neverUp(v *core.View)  { v.State.Conditions.Ready = core.Condition{} }
 func stopped(v *core.View)  { ended(v); v.State.Ending.By = core.EndedByOperator }
 func complete(v *core.View) { ended(v); v.State.Run.Exit.Code = 0 }
+func created(v *core.View) {
+	neverUp(v)
+	v.State.Engine.State, v.State.Run = runtime.Created, core.Run{}
+}
+func refused(v *core.View)  { v.Container.Error = "port is already allocated" }
 func invalid(v *core.View)  { v.Spec, v.Invalid = nil, "labels" }
 func byDocker(v *core.View) { v.Container.RestartPolicy, v.State.Run.LastByItself = "always", true }
 func managed(v *core.View)  { v.Spec.ManagedElsewhere = "Nomad" }
@@ -100,16 +105,19 @@ func TestLook(t *testing.T) {
 		{"started again by Docker long ago", engineUp, "", []*core.View{container("web-1", "", byDocker)}, nil},
 
 		{"service down", engineUp, "", []*core.View{container("web-1", "shop/web", unready), container("web-2", "shop/web", unready)},
-			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-1: ReadinessPending: ReadinessPending"}},
+			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-1: ReadinessPending"}},
 		{"one container that is down", engineUp, "", []*core.View{container("web-1", "shop/web", ended)},
 			[]string{"ServiceDown shop/web (30s): its one container is not ready; web-1: NotRunning: it ended with exit code 1 (Error)"}},
 		{"never up", engineUp, "", []*core.View{container("web-1", "shop/web", neverUp)},
-			[]string{"ServiceDown shop/web (5m0s): its one container is not ready; web-1: ReadinessPending: ReadinessPending"}},
+			[]string{"ServiceDown shop/web (5m0s): its one container is not ready; web-1: ReadinessPending"}},
+		{"never run", engineUp, "", []*core.View{container("web-1", "shop/web", created)}, nil},
+		{"the engine could not start it", engineUp, "", []*core.View{container("web-1", "shop/web", created, refused)},
+			[]string{"ServiceDown shop/web (5m0s): its one container is not ready; web-1: NotRunning: the engine did not start it: port is already allocated"}},
 		{"one member cannot be seen", engineUp, "", []*core.View{container("web-1", "shop/web", unready), container("web-2", "shop/web", lost)}, nil},
 		{"somebody stopped it", engineUp, "", []*core.View{container("web-1", "shop/web", stopped)}, nil},
 		{"another orchestrator replaces it", engineUp, "", []*core.View{container("web-1", "shop/web", ended, managed)}, nil},
 		{"its replacement is not ready", engineUp, "", []*core.View{container("web-1", "shop/web", ended, managed), container("web-2", "shop/web", unready, managed)},
-			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-2: ReadinessPending: ReadinessPending"}},
+			[]string{"ServiceDown shop/web (30s): none of 2 containers is ready; web-2: ReadinessPending"}},
 		{"a job", engineUp, "", []*core.View{container("job-1", "shop/job", complete)}, nil},
 		{"held", engineUp, "", []*core.View{container("web-1", "shop/web", unready, held)}, nil},
 		{"one is held, the other down", engineUp, "", []*core.View{container("web-1", "shop/web", unready, held), container("web-2", "shop/web", ended)},

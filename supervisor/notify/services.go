@@ -13,7 +13,7 @@ type members struct {
 	all, ready int
 	unknown    int // their engine is away
 	held       int
-	expected   int       // should be ready: nobody stopped or holds them, and they have not completed
+	expected   int       // see core.View.ShouldServe
 	served     bool      // one of them was ready before
 	since      time.Time // when the last one of them ceased to be ready
 	example    *core.View
@@ -40,26 +40,13 @@ func (m *members) add(v *core.View) {
 	if s.Lasting.Held() {
 		m.held++
 	}
-	if !expected(v) {
+	if !v.ShouldServe() {
 		return
 	}
 	m.expected++
 	if m.example == nil || v.Container.Name < m.example.Container.Name {
 		m.example = v
 	}
-}
-
-// expected says that the container should be ready: what somebody has stopped or holds, and a job that has
-// completed, wakes nobody.
-func expected(v *core.View) bool {
-	s := &v.State
-	if v.Spec == nil || s.Lasting.Held() || s.OperatorStopped() || s.Ending.Signalled() {
-		return false
-	}
-	if v.Spec.ManagedElsewhere != "" && !s.Engine.State.Alive() { // another one takes its place
-		return false
-	}
-	return v.Phase() != core.PhaseSucceeded
 }
 
 // addService adds a service of which no member is ready. While one cannot be seen, it keeps what it was.
@@ -95,5 +82,9 @@ func (m *members) cause() string {
 		text = "its one container is not ready"
 	}
 	_, reason, _ := m.example.Readiness()
-	return clip(text + "; " + m.example.Container.Name + ": " + reason + ": " + causeOf(m.example))
+	text += "; " + m.example.Container.Name + ": " + reason
+	if cause := causeOf(m.example); cause != reason {
+		text += ": " + cause
+	}
+	return clip(text)
 }

@@ -44,7 +44,7 @@ func (seen *sight) read(b *supervisor.Board, now time.Time) {
 // take adds a member to what is known of its service.
 func (f *fact) take(v *core.View, now time.Time) {
 	ready, _, _ := v.Readiness()
-	if !ready && isStopped(v) {
+	if !ready && !v.ShouldServe() {
 		f.stopped++
 	} else {
 		f.members++
@@ -63,19 +63,4 @@ func (f *fact) take(v *core.View, now time.Time) {
 	default:
 		f.downFor = min(f.downFor, age)
 	}
-}
-
-// isStopped says that nobody expects a container to serve: people stopped it, or are stopping it, or keep
-// it from being started, or it has done its work, or has never run. Who ended a run that nobody watched
-// is not known, and healthd leaves it as an operator's.
-func isStopped(v *core.View) bool {
-	s := &v.State
-	if s.Engine.State.Alive() {
-		return s.Ending.Signalled() && s.Action.Stopping == core.NoCause
-	}
-	switch phase := v.Phase(); {
-	case phase == core.PhaseSucceeded, phase == core.PhasePending, s.OperatorStopped(), s.Lasting.Held():
-		return true
-	}
-	return s.Ending.By == core.EndedUnseen && s.Action.Restart == core.NoCause
 }

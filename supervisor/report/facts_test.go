@@ -29,3 +29,17 @@ func TestInheritedRestartsAreNotNew(t *testing.T) {
 		t.Errorf("%d restarts, want 2", got)
 	}
 }
+
+// A deploy whose only container the engine does not start is not ready, and nobody has stopped it.
+func TestRefusedStartIsNotStopped(t *testing.T) {
+	now := time.Unix(1_000_000_000, 0)
+	for refusal, want := range map[string]Phase{"": Stopped, "port is already allocated": Starting} {
+		v := &core.View{Container: &runtime.Container{Runtime: "docker", ID: "c1", Name: "web", Error: refusal}, Spec: &core.Spec{}, Service: "web", State: core.NewState()}
+		v.State.Engine.State = runtime.Created
+		var seen sight
+		seen.read(supervisor.NewBoard([]supervisor.RuntimeView{{Name: "docker", Up: true, Synced: true}}, v), now)
+		if got := (&service{}).next(&seen.facts[0]); got != want {
+			t.Errorf("%q: phase %d, want %d", refusal, got, want)
+		}
+	}
+}

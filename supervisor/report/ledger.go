@@ -14,7 +14,7 @@ type Phase uint8
 // The phases. The file keeps them by number.
 const (
 	Absent   Phase = iota // it has no container
-	Stopped               // people stopped all containers, or these have done their work
+	Stopped               // no container should serve: see core.View.ShouldServe
 	Starting              // no container is ready, and none was since the service was absent or stopped
 	Up                    // at least one container is ready
 	Down                  // an outage: no container is ready any more

@@ -16,6 +16,7 @@ export function word(c) {
     case "GaveUp": return "Gave up";
     case "CrashLoopBackOff": return "Crash loop";
     case "NetworkUnavailable": return "No network";
+    case "RunContainerError": return "Start failed";
   }
   if (c.look === "Waiting" && c.reason === "Held") return "Held";
   if (c.look === "Waiting" && c.reason === "RuntimeUnknown") return "Unknown";
@@ -34,7 +35,7 @@ export function severity(c) {
   switch (c.look) {
     case "NotReady": case "Invalid": return 3;
     case "Waiting": return c.reason === "Held" ? 2 : 3;
-    case "Stopped": return c.reason === "GaveUp" || (c.ended && !wanted.has(c.ended.reason)) ? 3 : 0;
+    case "Stopped": return c.reason === "GaveUp" || c.reason === "RunContainerError" || (c.ended && !wanted.has(c.ended.reason)) ? 3 : 0;
     case "Unknown": return 2;
     case "Starting": return c.failing?.some((f) => f.unknown || c.lastRestart) ? 2 : 1;
     case "Draining": return 1;
