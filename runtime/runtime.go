@@ -251,6 +251,12 @@ func (s Summary) Matches(c *Container) bool {
 	return !at.Before(s.EarliestChange) && !at.After(s.LatestChange)
 }
 
+// Unseen is a container that its engine lists, but that nobody could inspect: what it is, is not known.
+type Unseen struct {
+	Summary
+	Err error // why not
+}
+
 // UpdateKind says what an Update reports.
 type UpdateKind int
 
@@ -327,6 +333,7 @@ type Update struct {
 
 	Reason       string   // of a Synced: one of the Relist constants
 	NotInspected []string // of a Synced: IDs that were listed but could not be inspected
+	Unseen       []Unseen // of a Synced: those of them that never were
 
 	Err error // of a Lost
 

@@ -211,7 +211,7 @@ func (s *session) scheduleList(now time.Time) {
 func (s *session) finishList(now time.Time) error {
 	s.w.log().Debug("containers listed", zap.String("runtime", s.w.Name), zap.String("reason", s.listReason),
 		zap.Int("containers", len(s.v.entries)))
-	u := Update{Kind: Synced, Reason: s.listReason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected(), ClockOffset: s.v.clockOffset}
+	u := Update{Kind: Synced, Reason: s.listReason, Time: now, Lag: s.v.takeLag(), SeenUntil: s.v.seenUntil(), NotInspected: s.v.notInspected(), Unseen: s.v.unseen(), ClockOffset: s.v.clockOffset}
 	s.listReason, s.listApplied, s.synced, s.v.synced = "", false, true, true
 	s.relistAt = now.Add(s.w.relist())
 	return s.send.one(u)

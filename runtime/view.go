@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -96,6 +97,7 @@ type entry struct {
 	unexplainedUntil time.Time
 	retryAt          time.Time // of a failed inspection
 	failures         int       // of inspections, in a row
+	unseen           *Unseen   // as listed, while known is nil; its Err is nil until an inspection has failed
 }
 
 type inspectStage uint8
@@ -245,6 +247,18 @@ func (v *view) notInspected() []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// unseen returns the listed containers that could not be inspected once.
+func (v *view) unseen() []Unseen {
+	var all []Unseen
+	for _, e := range v.entries {
+		if e.unseen != nil && e.unseen.Err != nil {
+			all = append(all, *e.unseen)
+		}
+	}
+	slices.SortFunc(all, func(a, b Unseen) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }
 
 // seenUntil returns the time of the newest event that, with all before it, is covered by

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -204,5 +205,31 @@ func TestRefusedFirstStartIsSeen(t *testing.T) {
 	v.applyInspection(e, &Container{ID: "a", State: Created, Error: "no such directory"}, nil, now)
 	if len(v.out) != 1 || v.out[0].Container.Error == "" {
 		t.Errorf("sent %+v", v.out)
+	}
+}
+
+// A container that the engine lists but does not show is told of until an inspection succeeds.
+func TestUnseen(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(func(c Traits) bool { return c.Name != "other" })
+	list := []Summary{{ID: "a", Name: "web", State: Running}, {ID: "b", Name: "other", State: Running}}
+	v.applyList(list, now)
+	e := v.nextToInspect()
+	if all := v.unseen(); len(all) > 0 {
+		t.Errorf("%+v before the answer", all)
+	}
+	v.applyInspection(e, nil, errors.New("500: no such layer"), now)
+	if all := v.unseen(); len(all) != 1 || all[0].Name != "web" || all[0].Err.Error() != "500: no such layer" {
+		t.Errorf("%+v", all)
+	}
+	v.requestInspection(e)
+	v.applyInspection(v.nextToInspect(), &Container{ID: "a", Name: "web", State: Running, StartedAt: now}, nil, now)
+	if all := v.unseen(); len(all) > 0 {
+		t.Errorf("%+v when it is known", all)
+	}
+	v.requestInspection(e)
+	v.applyInspection(v.nextToInspect(), nil, errors.New("500: no such layer"), now)
+	if all := v.unseen(); len(all) > 0 {
+		t.Errorf("%+v although it was known", all)
 	}
 }

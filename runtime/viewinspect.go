@@ -95,7 +95,7 @@ func (v *view) applyInspection(e *entry, c *Container, err error, now time.Time)
 		v.requestInspection(e)
 		return
 	case err != nil:
-		v.inspectFailed(e, now)
+		v.inspectFailed(e, err, now)
 	default:
 		e.failures, e.outdated = 0, false
 		v.inspectSucceeded(e, c, inspectAgain, now)
@@ -105,8 +105,11 @@ func (v *view) applyInspection(e *entry, c *Container, err error, now time.Time)
 	}
 }
 
-func (v *view) inspectFailed(e *entry, now time.Time) {
+func (v *view) inspectFailed(e *entry, err error, now time.Time) {
 	e.outdated = true
+	if e.unseen != nil {
+		e.unseen.Err = err
+	}
 	e.retryAt = now.Add(min(retryMin<<min(e.failures, 10), retryMax))
 	e.failures++
 	v.waiting[e] = struct{}{}
@@ -157,7 +160,7 @@ func (v *view) observe(e *entry, c *Container, now time.Time) {
 		}
 	}
 	v.emit(u)
-	e.known, e.reported, e.causes, e.shownInLife = c, true, nil, true
+	e.known, e.unseen, e.reported, e.causes, e.shownInLife = c, nil, true, nil, true
 	for _, u := range newer {
 		e.newer = true
 		v.emit(u)

@@ -37,6 +37,9 @@ func (v *view) applyList(all []Summary, now time.Time) {
 		if e == nil {
 			e = v.add(s.ID)
 		}
+		if e.known == nil && e.unseen == nil {
+			e.unseen = &Unseen{Summary: s}
+		}
 		mayBeRefused := s.State == Created // of a start that failed no event need tell, nor does a list
 		if e.known == nil || e.outdated || mayBeRefused || !s.Matches(e.known) || !e.known.networkMatches(present) {
 			v.requestInspection(e)

@@ -46,11 +46,12 @@ type slot struct {
 // RuntimeView is what the Board shows of one runtime.
 type RuntimeView struct {
 	Name    string
-	Up      bool           // healthd is connected and knows all its containers
-	Synced  bool           // the daemon has taken in a full list, once
-	Err     error          // why it is not Up; nil before the first connection
-	Lag     time.Duration  // of its newest event: healthd's clock less the engine's
-	Relists map[string]int // full lists, by reason
+	Up      bool             // healthd is connected and knows all its containers
+	Synced  bool             // the daemon has taken in a full list, once
+	Err     error            // why it is not Up; nil before the first connection
+	Lag     time.Duration    // of its newest event: healthd's clock less the engine's
+	Relists map[string]int   // full lists, by reason
+	Unseen  []runtime.Unseen // as of the newest full list; see Board.Unseen
 }
 
 // NewBoard returns a board with these runtimes and containers, for the tests of outlets: see Show. A
@@ -182,6 +183,20 @@ func (b *Board) Runtimes() []RuntimeView {
 	}
 	slices.SortFunc(all, func(x, y RuntimeView) int { return strings.Compare(x.Name, y.Name) })
 	return all
+}
+
+// Unseen returns the containers that their engines list, but that healthd could not inspect: it can neither restart
+// nor publish them.
+func (b *Board) Unseen() iter.Seq2[RuntimeView, runtime.Unseen] {
+	return func(yield func(RuntimeView, runtime.Unseen) bool) {
+		for _, r := range b.Runtimes() {
+			for _, u := range r.Unseen {
+				if b.ByID(u.ID) == nil && !yield(r, u) { // an inspection has succeeded since
+					return
+				}
+			}
+		}
+	}
 }
 
 // Synced says whether every runtime has been Synced. It is true when there is none. Of other hosts it says nothing: see

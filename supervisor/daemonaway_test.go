@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,33 @@ func TestRecreatedWhileAway(t *testing.T) {
 		h.startDaemon(runtime.ReplayComplete, 0)
 		if s := h.view("c2").State; !s.Lasting.Held() || s.RestartCount() != 1 || !s.Lasting.Backoff.Active {
 			h.t.Errorf("held %v, %d restarts, back-off %+v", s.Lasting.Held(), s.RestartCount(), s.Lasting.Backoff)
+		}
+	})
+}
+
+// What an engine lists but does not show is on the board beside the containers, until it is shown.
+func TestUnseenIsOnTheBoard(t *testing.T) {
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		unseen := []runtime.Unseen{{Summary: runtime.Summary{ID: "c1", Name: "web"}, Err: errors.New("no such layer")}}
+		count := func() (n int) {
+			synctest.Wait()
+			daemon, _ := h.current()
+			if err := daemon.Ping(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			for range daemon.Board().Unseen() {
+				n++
+			}
+			return n
+		}
+		h.engine.deliver(runtime.Update{Kind: runtime.Synced, Runtime: "docker", Reason: runtime.RelistInterval, Unseen: unseen})
+		if n := count(); n != 1 {
+			t.Errorf("%d are told of", n)
+		}
+		h.engine.run("c1")
+		if n := count(); n != 0 {
+			t.Errorf("%d are told of when it is known", n)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (l *loop) synced(u update) {
 	if !v.Synced {
 		l.guard.recheckAll()
 	}
-	v.Up, v.Synced, v.Err = true, true, nil
+	v.Up, v.Synced, v.Err, v.Unseen = true, true, nil, u.Unseen
 	v.Relists[u.Reason]++
 	if wasLost {
 		l.record("", core.EventRuntimeBack, "healthd is connected to runtime %s again", u.Runtime)

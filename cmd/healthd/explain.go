@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func writeExplanation(w io.Writer, e api.Explanation, columns int, now time.Time
 		p.field("held", "%s", heldText(s, now))
 	}
 	p.field("spec", "%s", specText(e))
-	if s.Invalid == "" {
+	if s.Invalid == "" && s.Unseen == "" {
 		p.field("service", "%s", orDash(s.Service))
 		p.field("restarts", "%d (%s)", s.RestartCount, policyText(s))
 	}
@@ -161,7 +162,7 @@ func readyText(s api.Status) string {
 		return "yes"
 	}
 	c := readyCondition(s)
-	text := "no: " + c.Reason
+	text := "no: " + cmp.Or(c.Reason, string(s.Phase))
 	if c.Reason == core.NotReadyNoAddress { // of others the lines below tell
 		text += " (" + line(c.Message) + ")"
 	}

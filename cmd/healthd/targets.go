@@ -37,6 +37,9 @@ func (c *client) targets(ctx context.Context, doWhat string, words []string) (fo
 	if len(words) == 0 {
 		var every target
 		err = c.get(ctx, "/v1/containers", nil, &every.containers)
+		if doWhat != "show" { // nothing can be done with what the engine does not show
+			every.containers = slices.DeleteFunc(every.containers, func(s api.Status) bool { return s.Unseen != "" })
+		}
 		return []target{every}, nil, err
 	}
 	for _, word := range words {

@@ -32,6 +32,10 @@ type Next struct {
 }
 
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	if s := a.findUnseen(r.PathValue("name")); s != nil {
+		a.json(w, http.StatusOK, explainUnseen(s))
+		return
+	}
 	if v := a.findOrFail(w, r); v != nil {
 		a.json(w, http.StatusOK, newExplanation(v, a.history, a.board.NameOf(v.Container)))
 	}

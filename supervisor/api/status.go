@@ -40,6 +40,7 @@ type Status struct {
 	Mode          string                 `json:"mode,omitempty"`         // observe: healthd neither stops nor starts it
 	ManagedBy     string                 `json:"managedBy,omitempty"`    // the orchestrator to which healthd leaves the start
 	Unsupervised  string                 `json:"unsupervised,omitempty"` // why healthd leaves it alone; of healthd status --all
+	Unseen        string                 `json:"unseen,omitempty"`       // why it cannot be inspected: nothing is known of its health
 	Warnings      []string               `json:"warnings"`               // for example that another tool also restarts it
 }
 
@@ -99,6 +100,10 @@ type ProbeStatus struct {
 }
 
 func (a *API) container(w http.ResponseWriter, r *http.Request) {
+	if s := a.findUnseen(r.PathValue("name")); s != nil {
+		a.json(w, http.StatusOK, s)
+		return
+	}
 	if v := a.findOrFail(w, r); v != nil {
 		a.json(w, http.StatusOK, newStatus(v, time.Now()))
 	}
