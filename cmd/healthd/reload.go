@@ -84,11 +84,11 @@ func (d *daemon) handleReloads(ctx context.Context) {
 		d.renewControl()
 		waiting := d.reloads.take()
 		d.notifier.reloading()
-		next, err := d.reload(ctx)
+		next, left, err := d.reload(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		outcome := d.tellReload(next, err, time.Now())
+		outcome := d.tellReload(next, left, err, time.Now())
 		d.notifier.reloadDone(d.statusText(), reloadFailure(err))
 		for _, w := range waiting {
 			w <- outcome
@@ -107,53 +107,75 @@ func (d *daemon) renewControl() {
 }
 
 // reload applies the configuration as it is in its files now, or changes nothing and
-// returns an error.
-func (d *daemon) reload(ctx context.Context) (*configs.Config, error) {
-	next, err := d.reloads.read()
+// returns an error. left says which containers it leaves alone that were supervised; empty: none.
+func (d *daemon) reload(ctx context.Context) (next *configs.Config, left string, err error) {
+	next, err = d.reloads.read()
 	if err != nil {
 		d.logProblems(err)
-		return nil, err
+		return nil, "", err
 	}
 	published, err := filesOf(next)
 	if err != nil {
 		d.logProblems(err)
-		return nil, err
+		return nil, "", err
 	}
 	next.KeepDrains(d.begun)
+	left = leftAlone(d.supervisor.Board(), next.Resolve)
 	if err := d.supervisor.Reload(ctx, next.Resolve, next.Guard); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("cannot reload the configuration, nothing changes", zap.Error(err))
 		}
-		return nil, err
+		return nil, "", err
 	}
 	// After the supervisor: it must have the specs of the containers that watchers report.
 	d.use(next)
 	if err := d.notifications.Reload(ctx, receiversOf(next)); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	d.tellFiles(published)
 	if err := d.publisher.Reload(ctx, published); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, e := range d.engines {
 		signalChannel(e.refresh)
 	}
 	d.logWarnings(next)
+	if left != "" {
+		d.log.Warn(left)
+	}
 	if keys := d.begun.NeedsRestart(next); len(keys) > 0 {
 		d.log.Warn("some changed settings need a restart of healthd", zap.Strings("keys", keys))
 	}
 	d.log.Info("the configuration was reloaded", zap.Strings("specs", next.SpecNames()))
-	return next, nil
+	return next, left, nil
+}
+
+// leftAlone says which containers of the board get no spec any more, those whose labels are wrong apart.
+func leftAlone(b *supervisor.Board, resolve supervisor.Resolver) string {
+	var names []string
+	for _, v := range b.Views() {
+		if spec, err := resolve(v.Container.Traits()); spec == nil && err == nil {
+			names = append(names, b.NameOf(v.Container))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "no longer supervised: " + plural(len(names), "container") + " (" + list(upTo(names, 0, "more")) + ")"
 }
 
 // tellReload tells the history, the metrics and whoever asks for warnings how a reload ended.
-func (d *daemon) tellReload(next *configs.Config, err error, now time.Time) reloadOutcome {
+func (d *daemon) tellReload(next *configs.Config, left string, err error, now time.Time) reloadOutcome {
 	d.reloadMetrics.Done(err == nil, now)
 	if err == nil {
 		d.refused.Store(nil)
-		d.journal.Record(core.Event{Time: now, Reason: core.EventReloaded, Message: "The configuration was reloaded: " + plural(len(next.SpecNames()), "spec")})
+		message, warnings := "The configuration was reloaded: "+plural(len(next.SpecNames()), "spec"), append([]string{}, next.Warnings()...)
+		if left != "" {
+			message, warnings = message+"; "+left, append(warnings, left)
+		}
+		d.journal.Record(core.Event{Time: now, Reason: core.EventReloaded, Message: message})
 		return reloadOutcome{Reload: api.Reload{
-			Specs: next.SpecNames(), Warnings: append([]string{}, next.Warnings()...), NeedsRestart: append([]string{}, d.begun.NeedsRestart(next)...),
+			Specs: next.SpecNames(), Warnings: warnings, NeedsRestart: append([]string{}, d.begun.NeedsRestart(next)...),
 		}}
 	}
 	refused := &refusedReload{at: now, text: reloadFailure(err)}

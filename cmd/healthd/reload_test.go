@@ -90,7 +90,7 @@ func TestReload(t *testing.T) {
 	for _, want := range []string{
 		`"problem":"` + p.config + `:12: spec[#1].name: `, `"problem":"` + p.config + `:13: spec[#1].mtach: `,
 		`"problems":2`, `"msg":"some changed settings need a restart of healthd","keys":["log.level"]`,
-		`"msg":"the configuration was reloaded","specs":["aa","bb"]`,
+		`"msg":"the configuration was reloaded","specs":["aa","bb"]`, `"msg":"no longer supervised: 1 container (aa)"`,
 	} {
 		if !strings.Contains(p.log.String(), want) {
 			t.Errorf("the log has no %s:\n%s", want, p.log)

@@ -47,6 +47,15 @@ func TestReloadCommand(t *testing.T) {
 	if _, body := p.get(t, "/metrics"); !strings.Contains(body, "\nhealthd_config_last_reload_successful 1\n") {
 		t.Errorf("metrics: %s", body)
 	}
+	p.configure(t, "")
+	none := healthd(t, "reload", "--config", p.config)
+	const left = "no longer supervised: 1 container (reloaded)"
+	if none.code != 0 || none.stdout != "the configuration was reloaded: 0 specs\n" || !strings.Contains(none.stderr, "warning: "+left+"\n") {
+		t.Errorf("no spec left: %+v", none)
+	}
+	if got := healthd(t, "events", "--config", p.config); !strings.Contains(oneLine(got.stdout), left) {
+		t.Errorf("events: %+v", got)
+	}
 	events := healthd(t, "events", "-o", "json", "--config", p.config)
 	if failed, done := strings.Index(events.stdout, `"ReloadFailed"`), strings.Index(events.stdout, `"Reloaded"`); failed < 0 || done < failed {
 		t.Errorf("events: %+v", events)
