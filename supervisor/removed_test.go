@@ -35,6 +35,13 @@ func TestEndOfARemovedContainerIsTold(t *testing.T) {
 			synctest.Wait()
 			h.reportRemoved("web")
 		}, core.Event{Reason: core.EventOperatorStopped, Message: "Container n-web was stopped by an operator (exit code 143). It stays stopped until somebody starts it"}, 1},
+		{"removed before it is started again", func(h *harness) {
+			h.engine.exit("web", 1)
+			synctest.Wait()
+			h.engine.exit("web", 1) // the second end has a back-off
+			synctest.Wait()
+			h.reportRemoved("web")
+		}, core.Event{Reason: core.EventExited, Message: "Container n-web was removed, not recovered: healthd was to start it again"}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			play(t, webSpec(), func(h *harness) {

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"healthd/prober"
@@ -99,7 +100,7 @@ func (t *stepper) callReturned(in *Input) {
 
 func (t *stepper) stopCallFailed(err error) {
 	if errors.Is(err, runtime.ErrRefused) { // or the look before it
-		t.Request.Error = err.Error()
+		t.Request.Error = byName(t.c, err.Error())
 		t.stopRefused()
 		return
 	}
@@ -107,12 +108,12 @@ func (t *stepper) stopCallFailed(err error) {
 		t.Action.StopCalls--
 		t.Action.NotBefore = t.now.Add(callRetryPause)
 		if err != ErrNotSent {
-			t.Request.Error = fmt.Sprintf("cannot stop container %s: %v", t.c.Name, err)
+			t.Request.Error = byName(t.c, fmt.Sprintf("cannot stop container %s: %v", t.c.Name, err))
 			t.record(EventKilling, "%s; healthd tries again in %v", t.Request.Error, callRetryPause)
 		}
 		return
 	}
-	t.Request.Error = callError("stop", t.c.Name, err)
+	t.Request.Error = callError("stop", t.c, err)
 	t.Action.NotBefore, t.Action.Refused = t.now.Add(callRetryPause), 0
 	if _, ok := errors.AsType[OutcomeUnknown](err); ok && t.Shutdown.Begun { // the stop may have succeeded
 		t.Shutdown.LeftOver = true
@@ -170,9 +171,15 @@ func (t *stepper) probeAgain() {
 	}
 }
 
-// startCallFailed counts a failed start for the back-off like a run that ended at once.
+// startCallFailed counts a failed start for the back-off like a run that ended at once. Of a container that is gone it
+// is no failure: the news of its removal tells the rest.
 func (t *stepper) startCallFailed(err error) {
-	t.Request.Error = callError("start", t.c.Name, err)
+	if errors.Is(err, runtime.ErrNotFound) {
+		t.Request.Error, t.Action.NotBefore = "", t.now.Add(callRetryPause)
+		t.Shutdown.LeftOver = t.Shutdown.LeftOver || t.Shutdown.Begun
+		return
+	}
+	t.Request.Error = callError("start", t.c, err)
 	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // the start may have succeeded: no back-off
 		t.Action.NotBefore = t.now.Add(callRetryPause)
 		if t.Shutdown.Begun {
@@ -197,9 +204,18 @@ func (t *stepper) startCallFailed(err error) {
 	t.record(reason, "%s; healthd tries again in %v (%s)", t.Request.Error, t.Lasting.Backoff.Delay, toKeepDown(t.c.Name))
 }
 
-func callError(what, name string, err error) string {
+func callError(what string, c *runtime.Container, err error) string {
 	if err == nil {
-		return fmt.Sprintf("cannot %s container %s: the engine reported success, but nothing changed", what, name)
+		return fmt.Sprintf("cannot %s container %s: the engine reported success, but nothing changed", what, c.Name)
 	}
-	return err.Error()
+	return byName(c, err.Error())
+}
+
+// byName has what an engine says of a container call it by its name.
+func byName(c *runtime.Container, text string) string {
+	id := c.EngineID()
+	if !runtime.IsFullID(id) {
+		return text
+	}
+	return strings.NewReplacer("container "+id, "container "+c.Name, "container "+short(id), "container "+c.Name).Replace(text)
 }

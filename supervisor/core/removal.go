@@ -7,11 +7,12 @@ import (
 )
 
 // EndOfRemoved returns the event of a run whose end no inspection showed, because its container was
-// removed at once, as by docker rm -f or a deploy. told is false where the history has the end, or
-// the container did not run.
+// removed at once, as by docker rm -f or a deploy; or of a container that healthd was to start again, as one that
+// docker container prune removes. told is false where the history has the end, and nothing was to follow.
 func EndOfRemoved(c *runtime.Container, s *State) (reason, message string, told bool) {
 	if !s.Engine.State.Alive() {
-		return "", "", false
+		due := s.Action.Restart != NoCause && !s.Action.GaveUp
+		return EventExited, fmt.Sprintf("Container %s was removed, not recovered: healthd was to start it again", c.Name), due
 	}
 	code := ""
 	if s.Run.Died {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +42,32 @@ func TestReasonOfAStopThatSomebodyAskedFor(t *testing.T) {
 		s := stepper{State: State{Kept: &Kept{Action: Action{Stopping: tt.stopping}}}, c: &runtime.Container{StopSignal: tt.signal}}
 		if got := s.exit(tt.code).Reason; got != tt.want {
 			t.Errorf("stopped %v with %q, exit code %d: %s, want %s", tt.stopping, tt.signal, tt.code, got, tt.want)
+		}
+	}
+}
+
+// A start that fails because the container is gone is no failure of the container; another one is, and calls it by its name.
+func TestFailedStart(t *testing.T) {
+	c := &runtime.Container{ID: strings.Repeat("3e", 32), Name: "web", State: runtime.Exited, StartedAt: time.Unix(1, 0), FinishedAt: time.Unix(2, 0)}
+	for _, tt := range []struct {
+		name, want string // the event
+		err        error
+		delay      time.Duration // of the back-off
+	}{
+		{"it is gone", "", fmt.Errorf("cannot start container %s: %w", c.ID[:12], runtime.ErrNotFound), 0},
+		{"it cannot be started", "cannot start container web: no such file; healthd tries again in 10s", fmt.Errorf("cannot start container %s: no such file", c.ID[:12]), 10 * time.Second},
+	} {
+		s, now := NewState(), time.Unix(10, 0)
+		s.Engine.State, s.Run.ID, s.Run.Exit.FinishedAt = runtime.Exited, c.Run(), c.FinishedAt
+		s.Action, s.Request.Run = Action{Restart: ByExit, Call: StartCall, NotBefore: now}, c.Run()
+		spec := &Spec{RestartPolicy: Always, Backoff: Backoff{Initial: 10 * time.Second, Max: time.Minute, ResetAfter: time.Minute}}
+		after, fx := Step(spec, c, &s, &Input{Kind: CallReturned, Call: StartCall, Err: tt.err}, now, &Room{})
+		told := ""
+		for _, f := range fx {
+			told += f.Message
+		}
+		if told != tt.want || after.Lasting.Backoff.Delay != tt.delay || after.Action.Restart != ByExit || !after.Action.NotBefore.Equal(now.Add(callRetryPause)) {
+			t.Errorf("%s: %q, back-off %v, next %v", tt.name, told, after.Lasting.Backoff.Delay, after.Action.NotBefore)
 		}
 	}
 }
