@@ -77,7 +77,7 @@ func (l *rivalDetector) warning(now time.Time) string {
 // the log has already.
 func (d *daemon) shownWarnings() []string {
 	all := slices.Concat(d.warnings(), lostEngines(d.supervisor.Board().Runtimes()), refusedCalls(d.engines),
-		d.fleetWarnings(), d.haproxy.Problems(), d.publisher.Problems(), d.notifications.Problems())
+		d.fleetWarnings(), d.haproxy.Problems(), d.publisher.Problems(), d.notifications.Problems(), jobWarnings(d.supervisor.Board()))
 	if problem := d.journal.Problem(); problem != "" {
 		all = append(all, problem)
 	}

@@ -125,7 +125,11 @@ func (t *stepper) scheduleStart(cause Cause) {
 		}
 		t.Action.NotBefore = later(t.now, t.Run.EndedAt.Add(delay))
 		if delay > 0 {
-			t.record(EventBackOff, "Back-off %v restarting failed container %s (%s)", delay, t.c.Name, toKeepDown(t.c.Name))
+			how := "failed"
+			if cause == ByExit && t.Run.Exit.Code == 0 { // a job, perhaps
+				how = "finished"
+			}
+			t.record(EventBackOff, "Back-off %v restarting %s container %s (%s)", delay, how, t.c.Name, toKeepDown(t.c.Name))
 		}
 	}
 	if t.Shutdown.Begun && !t.Shutdown.LeftOver {
