@@ -59,6 +59,25 @@ func TestUnseenIsOnTheBoard(t *testing.T) {
 	})
 }
 
+// Of what was down when healthd came nobody expects that it serves; of what it knew, and finds down, they do.
+func TestFoundDown(t *testing.T) {
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		h.engine.beginRun("old")
+		h.engine.endRun("old", 143)
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("known")
+		synctest.Wait()
+		h.kill()
+		h.engine.endRun("known", 143)
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		for id, want := range map[string]bool{"old": false, "known": true} {
+			if v := h.view(id); v.ShouldServe() != want || v.State.Ending.By != core.EndedUnseen {
+				t.Errorf("%s should serve: %v, want %v; %+v", id, !want, want, v.State.Ending)
+			}
+		}
+	})
+}
+
 // A container that is listed but cannot be inspected yet is not taken for removed.
 func TestNotInspectedIsNotRemoved(t *testing.T) {
 	playHost(t, plainSpec(core.Always), func(h *fakeHost) {

@@ -90,6 +90,7 @@ type Ending struct {
 	WithEngine  bool `json:"withEngine,omitempty"`  // the run ended with its engine, which restarted
 	LongBefore  bool `json:"longBefore,omitempty"`  // but the run had ended long before the engine did
 	Unwatched   bool `json:"unwatched,omitempty"`   // nobody watched the engine when the run ended, or the news of that is lost
+	NeverSeen   bool `json:"neverSeen,omitempty"`   // healthd has found the run ended: it was never to go on
 }
 
 // eventTimes are the engine's times of the newest events of a kind, in nanoseconds: it may tell them again.

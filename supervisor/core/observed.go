@@ -16,6 +16,7 @@ func (t *stepper) observed(in *Input) {
 	t.EngineRestarted, t.Ending.MaybeEnded = false, false
 	if run := t.c.Run(); run != t.Run.ID && run != (runtime.Run{}) {
 		t.beginRun(run, in.Unwatched)
+		t.Ending.NeverSeen = in.Unwatched && !t.c.State.Alive()
 	}
 	if t.Refutes(t.c) {
 		t.resumeRun()

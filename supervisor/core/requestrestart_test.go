@@ -55,7 +55,7 @@ func TestFailedStart(t *testing.T) {
 		delay      time.Duration // of the back-off
 	}{
 		{"it is gone", "", fmt.Errorf("cannot start container %s: %w", c.ID[:12], runtime.ErrNotFound), 0},
-		{"it cannot be started", "cannot start container web: no such file; healthd tries again in 10s", fmt.Errorf("cannot start container %s: no such file", c.ID[:12]), 10 * time.Second},
+		{"it cannot be started", "cannot start container web: no such file; healthd tries again in 10s (to keep it down: healthd hold web)", fmt.Errorf("cannot start container %s: no such file", c.ID[:12]), 10 * time.Second},
 	} {
 		s, now := NewState(), time.Unix(10, 0)
 		s.Engine.State, s.Run.ID, s.Run.Exit.FinishedAt = runtime.Exited, c.Run(), c.FinishedAt

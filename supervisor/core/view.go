@@ -60,7 +60,8 @@ func (v *View) lastPhase() Phase {
 
 // ShouldServe says that the container is meant to run now: while it is not ready, it is down. That is not so of what people
 // have stopped, are stopping or hold, of a job that is done, of what has never run and nobody has tried to start, and of
-// what another orchestrator replaces. Of an end that nobody watched it is: no evidence says that people wanted it.
+// what another orchestrator replaces, or what was down when healthd came. Of an end that nobody watched it is, if healthd
+// knew the run: no evidence says that people wanted it.
 func (v *View) ShouldServe() bool {
 	s := &v.State
 	switch alive := s.Engine.State.Alive(); {
@@ -68,7 +69,7 @@ func (v *View) ShouldServe() bool {
 		return false
 	case alive:
 		return !s.Ending.Signalled() || s.Action.Stopping != NoCause
-	case v.Spec.ManagedElsewhere != "", s.OperatorStopped():
+	case v.Spec.ManagedElsewhere != "", s.OperatorStopped(), s.Ending.NeverSeen && s.Action.Restart == NoCause:
 		return false
 	}
 	phase := v.lastPhase()

@@ -98,6 +98,9 @@ func TestShouldServe(t *testing.T) {
 			s.Engine.State, s.Run.Exit.Code, s.Ending.By = runtime.Exited, 1, EndedByItself
 		}, true},
 		{"ended while nobody watched", func(_ *View, s *State) { s.Engine.State, s.Run.Exit.Code, s.Ending.By = runtime.Exited, 1, EndedUnseen }, true},
+		{"was down when healthd came", func(_ *View, s *State) {
+			s.Engine.State, s.Run.Exit.Code, s.Ending.By, s.Ending.NeverSeen = runtime.Exited, 143, EndedUnseen, true
+		}, false},
 		{"is done", func(_ *View, s *State) { s.Engine.State = runtime.Exited }, false},
 		{"is done, and its engine is away", func(_ *View, s *State) { s.Engine.State, s.Lost = runtime.Exited, true }, false},
 		{"is replaced by its orchestrator", func(v *View, s *State) {
