@@ -23,6 +23,7 @@ type file struct {
 	haste  haste
 	failed failure
 	told   stage // of the newest event
+	others others
 
 	lookTook time.Duration   // the newest look
 	refused  map[string]bool // services that were told of
@@ -133,17 +134,51 @@ func (f *file) look(now time.Time) (*seen, time.Time) {
 	wanted, there := content{text: s.text}, s.there.digest()
 	ready := s.snapshot.ready()
 	f.haste = f.haste.at(now, f.MinInterval)
+	f.forgetOthers(now)
 	s.situation = situation{content: wanted.digest(), tried: f.tried, tired: f.haste.used >= maxHaste, failed: f.failed}
 	s.same = s.there.exists && there == s.content
 	if s.same {
 		f.placed = placed{there, ready, s.snapshot.readyContainers()}
 	} else if f.placed.content != there {
+		f.noteOther(now)
 		f.placed = placed{}
 	}
 	s.foreign = f.placed.ready == nil
 	s.takesOut = s.foreign || takesOut(f.placed.ready, ready)
 	s.owed = s.there.exists && f.Reload != nil && f.loaded != there.String()
 	return s, time.Time{}
+}
+
+// others is how often something else has written the file over what was in place, of late.
+type others struct {
+	times int
+	last  time.Time
+}
+
+const (
+	manyOthers = 5                // an operator who edits the file does so once
+	ofLate     = 10 * time.Minute // longer ago they do not count
+)
+
+// noteOther takes in that the file is not what this daemon has seen there. Another healthd with the same file changes it
+// each time that this one has put its own content back.
+func (f *file) noteOther(now time.Time) {
+	if f.placed.ready == nil {
+		return
+	}
+	if f.others = (others{f.others.times + 1, now}); f.others.times == manyOthers {
+		text := fmt.Sprintf("Something else writes %s, too, and healthd puts its own content back each time: is it the publish_file of another healthd?", f.Path)
+		f.p.record(core.EventFileFailed, "%s", text)
+		f.p.problems.Set(f.Path+" of others", text)
+	}
+}
+
+// forgetOthers ends the warning of others who have written nothing of late.
+func (f *file) forgetOthers(now time.Time) {
+	if f.others.times > 0 && now.Sub(f.others.last) > ofLate {
+		f.others = others{}
+		f.p.problems.Set(f.Path + " of others")
+	}
 }
 
 // snapshot returns what the file should have, and remembers its services.

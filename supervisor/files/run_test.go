@@ -385,3 +385,38 @@ func TestAnotherWriter(t *testing.T) {
 		s.end()
 	})
 }
+
+// Two who write one file are told of. One who edits it once is not.
+func TestFileThatAnotherWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.ready("a", "b")
+		s.start()
+		edit := func() {
+			s.after(2 * time.Second)
+			if err := os.WriteFile(s.files[0].Path, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.out("a")
+			s.after(2 * time.Second)
+			s.ready("a")
+			s.after(2 * time.Second)
+		}
+		edit()
+		s.wantsEvents()
+		for range manyOthers {
+			edit()
+		}
+		s.wantsEvents("FileFailed: Something else writes")
+		if n := len(s.now.Problems()); n != 1 {
+			t.Errorf("%d warnings", n)
+		}
+		s.after(ofLate)
+		s.out("a")
+		s.after(time.Second)
+		if all := s.now.Problems(); len(all) != 0 {
+			t.Errorf("still %q", all)
+		}
+		s.end()
+	})
+}

@@ -68,7 +68,7 @@ func (b *backendState) countRepeats(done, failed map[string]string, now time.Tim
 		r.times, r.last = r.times+1, now
 		b.repeats[about] = r
 		if r.times >= maxRepeats && failed[about] == "" {
-			failed[about] = fmt.Sprintf("server %s does not keep its state (%q): its agent check or an operator changes it back", about, clip(commands))
+			failed[about] = fmt.Sprintf("server %s does not keep its state (%q): its agent check, an operator or another healthd changes it back", about, clip(commands))
 		}
 	}
 	b.dropRepeats(now)
