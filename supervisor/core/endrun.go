@@ -195,6 +195,9 @@ func (t *stepper) tellOperatorStop() {
 	}
 	t.Ending.Untold = false
 	what := "by an operator (exit code %d). It stays stopped until somebody starts it"
+	if t.Ending.Overtaken.ByProbe() {
+		what = "by an operator, or by another supervisor, while healthd was stopping it, too (exit code %d). It stays stopped until somebody starts it"
+	}
 	if m := t.spec.ManagedElsewhere; m != "" {
 		what = "by an operator or " + m + " (exit code %d). healthd leaves the start to " + m
 	}
