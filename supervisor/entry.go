@@ -28,6 +28,7 @@ type entry struct {
 	slot      slot        // its place on the board
 
 	remembered *core.Memory    // what the Store has of it; nil: nothing
+	supersedes *core.Memory    // the container before it, until it has that one's in the Store; nil: there is none
 	durable    <-chan struct{} // closed when that is on the disk
 
 	// For the guard.

@@ -139,6 +139,7 @@ func (l *loop) rememberRemoved(e *entry) {
 	}
 	facts := e.facts()
 	l.keepRemoved(e.memory(&facts))
+	l.handOver(e)
 }
 
 // removedBeforeSeen takes in that a container was removed of which the loop has a memory

@@ -28,7 +28,8 @@ func keyOf(runtime, id, identity string) lineageKey {
 
 func lineageOf(f *core.Facts) lineageKey { return keyOf(f.Runtime, f.ID, f.Identity) }
 
-// enlist takes in a container that an earlier daemon knew.
+// enlist takes in a container that an earlier daemon knew. If that was killed as one took over, two have what belongs to
+// the identity: the one whose run began later is the newest.
 func (l *loop) enlist(m *core.Memory) {
 	if m.Gone.IsZero() && m.Run.ID == (runtime.Run{}) { // it has never run
 		return
@@ -39,7 +40,7 @@ func (l *loop) enlist(m *core.Memory) {
 		case identity == "":
 		case m.Superseded:
 			l.lineages[key] = lineage{newest: g.newest, before: m.ID}
-		case g.newest == "" || m.Gone.IsZero():
+		case g.newest == "" || m.Run.BeganAt.After(l.memoryOf(g.newest).Run.BeganAt):
 			l.lineages[key] = lineage{newest: m.ID, before: g.before}
 		}
 	}
@@ -108,13 +109,23 @@ func (l *loop) inherit(e *entry) {
 		return
 	}
 	l.leaves(id, keyOf(e.container.Runtime, id, e.was))
-	l.supersede(m)
+	l.leave(m)
 	g = lineage{newest: id}
 	if m.Gone.IsZero() {
 		g.before = m.ID
 	}
 	l.lineages[key] = g
 	l.take(e, m)
+	e.supersedes = m
+}
+
+// handOver notes that a container has taken what belongs to its identity, once that is stored: a daemon that is killed
+// between the two must not lose it.
+func (l *loop) handOver(e *entry) {
+	if m := e.supersedes; m != nil {
+		e.supersedes = nil
+		l.supersede(m)
+	}
 }
 
 // foundBefore says that both were there before healthd ever watched their engine, and this one is the older. Only the
@@ -125,7 +136,6 @@ func (e *entry) foundBefore(other *entry) bool {
 
 // supersede notes that another container has taken what belongs to the identity of this one.
 func (l *loop) supersede(m *core.Memory) {
-	l.leave(m)
 	if l.removed[m.ID] != nil {
 		delete(l.removed, m.ID)
 		l.config.Store.Forget(m.ID)

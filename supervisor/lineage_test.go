@@ -140,8 +140,34 @@ func TestLineageInEveryOrder(t *testing.T) {
 	}
 }
 
-// replaces plays an order with a healthd that is killed before that step, and says whether all is right.
-func (r *replacement) replaces(order []string, killBefore int) bool {
+// What belongs to an identity is not lost if healthd is killed at any of its writes.
+func TestLineageAtEveryWrite(t *testing.T) {
+	for _, order := range ordersOf(t, nil) {
+		for write, all := 1, false; !all; write++ {
+			synctest.Test(t, func(t *testing.T) {
+				r := &replacement{newFakeHost(t, plainSpec(core.Always)), nil}
+				defer func() { r.shutDown() }()
+				r.holdsOld()
+				r.killAfterWrite = r.writes + write
+				for _, step := range order {
+					replacementSteps[step](r)
+					r.sleep(time.Second)
+					if daemon, _ := r.current(); daemon == nil {
+						r.startDaemon(runtime.ReplayComplete, 0)
+						r.sleep(time.Second)
+					}
+				}
+				all = r.writes < r.killAfterWrite
+				if got := r.view("new").State.Lasting; !got.HeldHere || got.Restarts[core.ByExit] != 1 {
+					t.Errorf("%s; killed at write %d: %+v", strings.Join(order, ", "), write, got)
+				}
+			})
+		}
+	}
+}
+
+// holdsOld starts a healthd that restarts the old container and holds it.
+func (r *replacement) holdsOld() {
 	r.startDaemon(runtime.ReplayUnknown, 0)
 	r.create("old", "web")
 	r.engine.run("old")
@@ -149,6 +175,12 @@ func (r *replacement) replaces(order []string, killBefore int) bool {
 	r.sleep(time.Second)
 	daemon, _ := r.current()
 	_ = daemon.Hold(context.Background(), "web", time.Time{})
+	synctest.Wait()
+}
+
+// replaces plays an order with a healthd that is killed before that step, and says whether all is right.
+func (r *replacement) replaces(order []string, killBefore int) bool {
+	r.holdsOld()
 	for i, step := range order {
 		if i == killBefore {
 			r.kill()
@@ -164,7 +196,7 @@ func (r *replacement) replaces(order []string, killBefore int) bool {
 	if n := strings.Count(told, core.EventHeld); n != 2 { // of the old one, and of the new one
 		r.t.Errorf("%d times Held: %s", n, told)
 	}
-	daemon, _ = r.current()
+	daemon, _ := r.current()
 	_ = daemon.Resume(context.Background(), "web")
 	r.remove("new")
 	r.create("newer", "web")

@@ -207,6 +207,7 @@ func (l *loop) step(e *entry, in *core.Input) {
 	e.engine.maybeStopped.set(e, e.state.Ending.MaybeEngine)
 	l.guard.update(e, stopping, now)
 	l.remember(e)
+	l.handOver(e)
 	for i := range effects {
 		l.carryOut(e, &effects[i], now)
 	}
