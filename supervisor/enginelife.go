@@ -157,10 +157,11 @@ func (l *loop) back(u update) {
 	l.eachLater(all, func(e *entry) {
 		e.isNew = false
 		switch {
-		case e.maybeWithEngine && livedOn:
-			l.step(e, &core.Input{Kind: core.EngineLivedOn})
-		case e.maybeWithEngine && endedBefore(e):
+		case !e.maybeWithEngine:
+		case endedBefore(e) && (!livedOn || e.state.Ending.Unwatched):
 			l.step(e, &core.Input{Kind: core.EndedBeforeEngine})
+		case livedOn:
+			l.step(e, &core.Input{Kind: core.EngineLivedOn})
 		}
 		e.maybeWithEngine, e.outlived = false, false
 		l.step(e, &core.Input{Kind: core.RuntimeBack, NotInspected: notInspected[e.container.ID]})
@@ -170,7 +171,7 @@ func (l *loop) back(u update) {
 // livedOn says that the run of before a restart of the engine still goes on: that restart has ended none. The engine shows
 // it, or has nothing new to show of it.
 func (e *entry) livedOn(notInspected map[string]bool) bool {
-	return e.outlived || e.state.EngineRestarted && e.state.Engine.State.Alive() && !notInspected[e.container.ID]
+	return e.outlived || e.state.EngineRestarted && e.state.Engine.State.Alive() && !notInspected[e.container.ID] && !e.unreported
 }
 
 // engineShutdown is how long an engine takes to stop all its containers, their stop

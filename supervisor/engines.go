@@ -108,7 +108,7 @@ func (l *loop) observed(u update, asked time.Time) {
 	}
 	e.unreported = false
 	if e.state.Run.ID == (runtime.Run{}) && c.Run() != (runtime.Run{}) {
-		l.inherit(e)
+		l.inherit(e, false)
 	}
 	for _, cause := range u.Causes {
 		in := l.cause(e, update(cause))

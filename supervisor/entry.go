@@ -88,6 +88,9 @@ func (l *loop) newEntry(c *runtime.Container) *entry {
 	e.engine.entries.set(e, true)
 	l.noteSettled(e, e.state.Settled())
 	l.guard.join(e)
+	if e.remembered != nil && e.remembered.Identity != e.identity {
+		l.renamed(e, e.remembered.Identity)
+	}
 	// Two kinds of containers are left alone until all of their runtime are known: a new one
 	// may replace one that was removed, and one that has ended may have ended long before
 	// its engine did.

@@ -86,9 +86,6 @@ func (l *loop) restore(e *entry) bool {
 	e.was, e.superseded = m.Was, m.Superseded
 	e.missedEvents = l.unsupervised[m.ID]
 	delete(l.unsupervised, m.ID)
-	if m.Identity != e.identity {
-		l.renamed(e, m.Identity)
-	}
 	return true
 }
 
@@ -135,7 +132,7 @@ func (l *loop) rememberRemoved(e *entry) {
 		return
 	}
 	if neverRan {
-		l.inherit(e)
+		l.inherit(e, false)
 	}
 	facts := e.facts()
 	l.keepRemoved(e.memory(&facts))
@@ -164,7 +161,7 @@ func (l *loop) keepRemoved(last *core.Memory) {
 	}
 	l.removed[m.ID] = &m
 	if before := l.entries[l.lineages[lineageOf(&m.Facts)].before]; before != nil && before.identity == m.Identity {
-		l.inherit(before)
+		l.inherit(before, false)
 		l.step(before, &core.Input{Kind: core.Tick})
 		return
 	}

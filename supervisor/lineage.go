@@ -10,9 +10,10 @@ import (
 )
 
 // lineage is the containers of one identity, one after the other. What belongs to the identity (hold, back-off,
-// restart count) is with the newest of them that has run, whether that one is still there or not. The next one takes it
-// when it begins its first run, or when it is given the name: tools create, rename, start, stop and remove in every
-// order. A container that another one has taken from is superseded. It goes on by what it has, and leaves nothing.
+// restart count) is with the newest of them, whether that one is still there or not: the one that began its first run
+// last, was given the name last while it ran, or that people have held or resumed since. Tools create, rename, start,
+// stop and remove in every order. The next one takes all of it at its first run, and only the hold if it has run before.
+// A container that another one has taken from is superseded: it goes on by what it has, and leaves nothing.
 type lineage struct {
 	newest string // ID of the container that has what belongs to the identity; empty: none
 	before string // ID of the one before, if that is still there
@@ -85,11 +86,12 @@ func (l *loop) memoryOf(id string) *core.Memory {
 }
 
 // inherit makes a container that has run the newest of its identity. It must not come before its first run: Compose
-// makes the new container before it removes the old one.
-func (l *loop) inherit(e *entry) {
+// makes the new container before it removes the old one. asks says that people have just held or resumed it: it has what
+// belongs to the identity then.
+func (l *loop) inherit(e *entry, asks bool) {
 	id, key := e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.identity)
-	g := l.lineages[key]
-	if e.spec == nil || g.newest == id {
+	g, firstRun := l.lineages[key], e.state.Run.ID == (runtime.Run{})
+	if e.spec == nil || g.newest == id || asks && firstRun {
 		return
 	}
 	m := l.memoryOf(g.newest)
@@ -98,25 +100,55 @@ func (l *loop) inherit(e *entry) {
 		m = nil
 	}
 	switch {
-	case m == nil && e.superseded: // under the name that it was given out of the way
+	case m == nil && e.superseded && !asks: // under the name that it was given out of the way
 		return
 	case m == nil:
 		l.lineages[key] = lineage{newest: id, before: l.lineages[key].before}
+		e.superseded = false
 		return
-	case e.foundBefore(l.entries[m.ID]):
+	case firstRun && m.Gone.IsZero() && m.Run.StartedAt.After(e.container.StartedAt): // it is older, and was not supervised
 		e.superseded = true
 		l.lineages[key] = lineage{newest: m.ID, before: id}
 		return
+	case firstRun:
+		l.takeAll(e, m)
+	case !asks:
+		l.takeHold(e, m)
 	}
 	l.leaves(id, keyOf(e.container.Runtime, id, e.was))
 	l.leave(m)
 	g = lineage{newest: id}
-	if m.Gone.IsZero() {
+	if m.Gone.IsZero() && m.Identity == e.identity {
 		g.before = m.ID
 	}
 	l.lineages[key] = g
-	l.take(e, m)
-	e.supersedes = m
+	e.superseded, e.was, e.supersedes = false, "", m
+	e.granted = slices.Concat(m.Granted, e.granted)
+}
+
+// takeAll gives a container that begins its first run what belongs to its identity.
+func (l *loop) takeAll(e *entry, m *core.Memory) {
+	e.change(func(s *core.State) {
+		own := s.Lasting
+		s.Engine.Resources = e.container.Resources // the next observation would take them for changed ones
+		s.Lasting = m.Lasting.InheritedBy(own)
+		s.Lasting.HeldHere, s.Lasting.HeldHereUntil = own.HeldHere, own.HeldHereUntil
+		if !m.SameImageAndResources(e.container) {
+			s.Lasting.Backoff = own.Backoff
+		}
+	})
+	l.takeHold(e, m)
+}
+
+// takeHold gives a container the hold of its identity. A hold of its own is newer, unless it was superseded since.
+func (l *loop) takeHold(e *entry, m *core.Memory) {
+	over := !m.Lasting.HeldHereUntil.IsZero() && !m.Lasting.HeldHereUntil.After(time.Now())
+	switch held := m.Lasting.HeldHere && !over; {
+	case held && (!e.state.Lasting.HeldHere || e.superseded):
+		l.step(e, &core.Input{Kind: core.HoldRequested, Time: m.Lasting.HeldHereUntil, Early: true})
+	case !held && e.superseded:
+		l.step(e, &core.Input{Kind: core.HoldEnded, Early: true})
+	}
 }
 
 // handOver notes that a container has taken what belongs to its identity, once that is stored: a daemon that is killed
@@ -126,12 +158,6 @@ func (l *loop) handOver(e *entry) {
 		e.supersedes = nil
 		l.supersede(m)
 	}
-}
-
-// foundBefore says that both were there before healthd ever watched their engine, and this one is the older. Only the
-// engine's times tell that.
-func (e *entry) foundBefore(other *entry) bool {
-	return other != nil && e.isNew && other.isNew && !e.engine.view.Synced && other.container.StartedAt.After(e.container.StartedAt)
 }
 
 // supersede notes that another container has taken what belongs to the identity of this one.
@@ -152,24 +178,6 @@ func (l *loop) supersede(m *core.Memory) {
 	l.config.Store.Remember(&left)
 }
 
-// take gives a container what belongs to its identity, and tells it where that changes a hold.
-func (l *loop) take(e *entry, m *core.Memory) {
-	own := e.state.Lasting
-	e.granted = slices.Concat(m.Granted, e.granted)
-	e.change(func(s *core.State) {
-		s.Engine.Resources = e.container.Resources // the next observation would take them for changed ones
-		s.Lasting = m.Lasting.InheritedBy(own, e.superseded)
-		if own.Backoff.Active && !e.superseded || !m.SameImageAndResources(e.container) {
-			s.Lasting.Backoff = own.Backoff
-		}
-	})
-	e.superseded, e.was = false, ""
-	now := time.Now()
-	if told, ok := core.HoldMoved(e.container, own, e.state.Lasting, now); ok {
-		l.carryOut(e, &told, now)
-	}
-}
-
 // renamed takes in that a container has another identity than before: with the old one it stays the newest until
 // another container runs under it.
 func (l *loop) renamed(e *entry, before string) {
@@ -180,5 +188,5 @@ func (l *loop) renamed(e *entry, before string) {
 		l.leaves(e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.was))
 		e.was = before
 	}
-	l.inherit(e)
+	l.inherit(e, false)
 }

@@ -157,13 +157,19 @@ func TestLineageAtEveryWrite(t *testing.T) {
 						r.sleep(time.Second)
 					}
 				}
-				all = r.writes < r.killAfterWrite
-				if got := r.view("new").State.Lasting; !got.HeldHere || got.Restarts[core.ByExit] != 1 {
+				all = r.writes < r.killAfterWrite // it was not killed any more
+				if got := r.view("new").State.Lasting; !got.HeldHere || (got.Restarts[core.ByExit] == 1) != r.takesAll(order) {
 					t.Errorf("%s; killed at write %d: %+v", strings.Join(order, ", "), write, got)
 				}
 			})
 		}
 	}
+}
+
+// takesAll says that the new one has its identity at its first run: else its restarts are its own.
+func (r *replacement) takesAll(order []string) bool {
+	named := slices.Index(order, "rename the new one")
+	return r.labels != nil || slices.Index(order, "start the new one") > named
 }
 
 // holdsOld starts a healthd that restarts the old container and holds it.
@@ -189,7 +195,8 @@ func (r *replacement) replaces(order []string, killBefore int) bool {
 		replacementSteps[step](r)
 		r.sleep(time.Second)
 	}
-	if got := r.view("new").State.Lasting; !got.HeldHere || got.Restarts[core.ByExit] != 1 || !got.Backoff.Active {
+	all := r.takesAll(order)
+	if got := r.view("new").State.Lasting; !got.HeldHere || (got.Restarts[core.ByExit] == 1) != all || got.Backoff.Active != all {
 		r.t.Errorf("the new one has %+v", got)
 	}
 	told := fmt.Sprint(r.journal.reasons("web"), r.journal.reasons("web-new"))
@@ -201,7 +208,7 @@ func (r *replacement) replaces(order []string, killBefore int) bool {
 	r.remove("new")
 	r.create("newer", "web")
 	r.engine.run("newer")
-	if got := r.view("newer").State.Lasting; got.Held() || got.Restarts[core.ByExit] != 1 {
+	if got := r.view("newer").State.Lasting; got.Held() || (got.Restarts[core.ByExit] == 1) != all {
 		r.t.Errorf("the one after the hold has %+v", got)
 	}
 	return !r.t.Failed()
@@ -231,6 +238,7 @@ func TestLineage(t *testing.T) {
 	}
 	renames := func(id, name string) func(*replacement) { return func(r *replacement) { r.rename(id, name) } }
 	removes := func(id string) func(*replacement) { return func(r *replacement) { r.remove(id) } }
+	ends := func(id string) func(*replacement) { return func(r *replacement) { r.engine.exit(id, 0) } }
 	dies := func(r *replacement) { r.kill() }
 	comes := func(r *replacement) { r.startDaemon(runtime.ReplayComplete, 0) }
 	hour := func(*replacement) { time.Sleep(forgetAfter + time.Second) }
@@ -267,6 +275,19 @@ func TestLineage(t *testing.T) {
 			runs("a", "web"), holds("web"), dies, renames("a", "web.old"), runs("b", "web"), comes, removes("a")}, "b", true, core.EventHeld},
 		{"no longer supervised under its other name", nil, []func(*replacement){
 			runs("a", "web"), holds("web"), renames("a", "apart"), runs("b", "web"), removes("a")}, "b", true, core.EventHeld},
+		{"the old one is held by itself, beside a twin that goes", compose, []func(*replacement){
+			runs("a", "x"), runs("b", "y"), holds("x"), removes("b")}, "a", true, core.EventHeld},
+		{"the same, and it is put in its place again", compose, []func(*replacement){
+			runs("a", "x"), runs("b", "y"), holds("x"), removes("a"), runs("c", "x")}, "c", true, core.EventHeld},
+		{"the same, and the twin takes its place", compose, []func(*replacement){
+			runs("a", "x"), runs("b", "y"), holds("x"), removes("a")}, "b", true, core.EventHeld},
+		{"an older twin gets a spec, and the hold is ended", compose, []func(*replacement){
+			runs("z", "apart"), ends("z"), runs("a", "x"), holds("x"), renames("z", "y"), resumes("x"), removes("a"), runs("c", "x")}, "c", false, core.EventResumed},
+		{"the same, and the hold goes on", compose, []func(*replacement){
+			runs("z", "apart"), ends("z"), runs("a", "x"), holds("x"), renames("z", "y"), removes("a"), runs("c", "x")}, "c", true, core.EventHeld},
+		{"two swap their names, and the one that had been superseded is held", nil, []func(*replacement){
+			runs("a", "web"), runs("b", "web2"), renames("a", "tmp"), renames("b", "web"), renames("a", "web2"), holds("web2"), removes("a"), runs("c", "web2")},
+			"c", true, core.EventHeld},
 		{"gone for too long", nil, []func(*replacement){
 			runs("a", "web"), holds("web"), removes("a"), hour, runs("b", "web")}, "b", false, core.EventResumed},
 		{"gone for too long, seen by the next healthd", nil, []func(*replacement){
@@ -306,4 +327,53 @@ func (r *replacement) lastOfHold(id string) (last string) {
 		}
 	}
 	return last
+}
+
+// A container that takes a hold in its drain is not stopped, as one that is held then.
+func TestHoldTakenInADrain(t *testing.T) {
+	compose := map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: "1"}
+	spec := probesSpec(time.Second, core.Liveness)
+	spec.Publish.Drain = 10 * time.Second
+	playHost(t, spec, func(h *fakeHost) {
+		r := &replacement{h, compose}
+		r.startDaemon(runtime.ReplayUnknown, 0)
+		r.create("a", "web")
+		r.engine.run("a")
+		r.sleep(time.Second)
+		r.create("b", "web-new")
+		r.engine.run("b")
+		daemon, _ := r.current()
+		_ = daemon.Hold(context.Background(), "web-new", time.Time{})
+		r.probes.setResult("a:2", refused)
+		r.sleep(2 * time.Second)
+		if r.view("a").State.Action.Stopping != core.ByLiveness {
+			t.Fatal("it is not being stopped")
+		}
+		r.remove("b")
+		r.sleep(time.Minute)
+		if s := r.view("a").State; !s.Lasting.Held() || len(r.engine.calls()) > 0 {
+			t.Errorf("held %v, calls %v", s.Lasting.Held(), r.engine.calls())
+		}
+	})
+}
+
+// What a twin has done by itself is not given back with what it has taken.
+func TestTwinKeepsItsCrashes(t *testing.T) {
+	compose := map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: "1"}
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		r := &replacement{h, compose}
+		r.startDaemon(runtime.ReplayUnknown, 0)
+		r.create("a", "web")
+		r.engine.run("a")
+		r.create("twin", "other")
+		r.engine.run("twin")
+		for range 5 {
+			r.engine.exit("twin", 1)
+			r.sleep(2 * time.Minute)
+		}
+		r.remove("twin")
+		if got := r.view("a").State.Lasting; got.Backoff.Active || got.Restarts[core.ByExit] != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -313,6 +314,65 @@ func TestEndWhileAnEngineWithLiveRestoreIsAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A container whose watcher reports it no more shows nothing of a restart of its engine.
+func TestUnreportedDoesNotOutliveItsEngine(t *testing.T) {
+	spec := probesSpec(time.Second, core.Liveness)
+	spec.Publish.Drain, spec.RestartPolicy = 10*time.Minute, core.OnFailure
+	playHost(t, spec, func(h *fakeHost) {
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		h.engine.run("c1")
+		h.engine.run("x")
+		h.sleep(5 * time.Second)
+		h.probes.setResult("x:2", refused)
+		h.sleep(2 * time.Second)
+		if err := h.daemon.Reload(context.Background(), func(c runtime.Traits) (*core.Spec, error) {
+			if c.Name == "n-x" {
+				return nil, nil
+			}
+			return spec, nil
+		}, core.Guard{}); err != nil {
+			t.Fatal(err)
+		}
+		_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Removed, Unwanted: true, Runtime: "docker", ID: "x"})
+		h.sleep(time.Second)
+		if h.view("x").State.Action.Stopping != core.ByLiveness {
+			t.Fatal("it is not in its drain")
+		}
+		_ = h.daemon.Deliver(h.t.Context(), runtime.Update{Kind: runtime.Lost, Runtime: "docker", Err: errConnectionClosed})
+		h.engine.endRun("c1", 0)
+		h.engine.endRun("x", 0)
+		h.engine.delete("x")
+		time.Sleep(time.Second)
+		h.startEngine()
+		h.sleep(time.Minute)
+		if !h.running("c1") {
+			t.Error("what ended with its engine is not started")
+		}
+	})
+}
+
+// What ended long before its engine, while healthd was away, too, may be an operator's.
+func TestEndedLongBeforeAnEngineWithLiveRestore(t *testing.T) {
+	playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+		h.startDaemon(runtime.ReplayUnknown, 0)
+		for _, id := range []string{"stopped", "outlives", "crashes"} {
+			h.engine.run(id)
+		}
+		h.sleep(time.Minute)
+		h.kill()
+		h.engine.endRun("stopped", 143)
+		time.Sleep(48 * time.Hour)
+		h.engine.endRun("crashes", 1)
+		h.startDaemon(runtime.ReplayRestart, 0)
+		h.sleep(time.Minute)
+		for id, want := range map[string]bool{"stopped": false, "crashes": true} {
+			if h.running(id) != want {
+				t.Errorf("%s runs: %v, want %v", id, !want, want)
+			}
+		}
+	})
 }
 
 // After a boot of the host healthd starts the containers that ran before, and no others.

@@ -61,10 +61,10 @@ func (l *loop) resolveAgain(e *entry) {
 func (l *loop) replaceSpec(e *entry, spec *core.Spec) {
 	old, oldGroup, oldReached, identity := e.spec, e.groupKey, e.reached, e.identity
 	e.setSpec(e.container, spec, nil)
+	l.guard.move(e, oldGroup)
 	if e.identity != identity {
 		l.renamed(e, identity)
 	}
-	l.guard.move(e, oldGroup)
 	if core.SameSpec(old, spec) {
 		l.show(e, *e.state)
 		return

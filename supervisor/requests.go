@@ -62,6 +62,7 @@ func (l *loop) restart(e *entry) error {
 // stopping is started again. Hold returns ErrUnknownContainer or ErrStopping.
 func (s *Supervisor) Hold(ctx context.Context, name string, until time.Time) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.inherit(e, true)
 		l.step(e, &core.Input{Kind: core.HoldRequested, Time: until})
 		return nil
 	})
@@ -81,6 +82,7 @@ func (s *Supervisor) HoldByFleet(ctx context.Context, name, hold string) error {
 // nothing to end, and ErrUnknownContainer or ErrStopping otherwise.
 func (s *Supervisor) Resume(ctx context.Context, name string) error {
 	return s.requestOf(ctx, name, func(l *loop, e *entry) error {
+		l.inherit(e, true)
 		l.step(e, &core.Input{Kind: core.ResumeRequested})
 		return nil
 	})

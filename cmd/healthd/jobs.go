@@ -12,7 +12,7 @@ import (
 // composeDepends is the label in which Compose keeps depends_on: SERVICE:CONDITION:RESTART, and a comma between two.
 const composeDepends = "com.docker.compose.depends_on"
 
-// jobWarnings says which services are jobs for certain, because others of their project wait for their completion, and
+// jobWarnings says which services are jobs by the labels of others of their project, which wait for their completion, and
 // would be started again each time they finish.
 func jobWarnings(b *supervisor.Board) []string {
 	awaited := map[string]string{} // PROJECT/SERVICE → a container that waits for it

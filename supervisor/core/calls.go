@@ -174,12 +174,12 @@ func (t *stepper) probeAgain() {
 // startCallFailed counts a failed start for the back-off like a run that ended at once. Of a container that is gone it
 // is no failure: the news of its removal tells the rest.
 func (t *stepper) startCallFailed(err error) {
+	t.Request.Error = callError("start", t.c, err)
 	if errors.Is(err, runtime.ErrNotFound) {
-		t.Request.Error, t.Action.NotBefore = "", t.now.Add(callRetryPause)
+		t.Action.NotBefore = t.now.Add(callRetryPause)
 		t.Shutdown.LeftOver = t.Shutdown.LeftOver || t.Shutdown.Begun
 		return
 	}
-	t.Request.Error = callError("start", t.c, err)
 	if _, ok := errors.AsType[OutcomeUnknown](err); ok { // the start may have succeeded: no back-off
 		t.Action.NotBefore = t.now.Add(callRetryPause)
 		if t.Shutdown.Begun {

@@ -24,6 +24,7 @@ const (
 	FleetHolds                              // which hold all hosts have of the container's service: Hold
 	HoldRequested                           // an operator holds the container: Time of the end, zero: until a resume
 	ResumeRequested                         // an operator ends all holds
+	HoldEnded                               // people no longer hold the container that had taken this one's place
 	SpecChanged                             // a reload changed the spec: OldSpec
 	RestartRequested                        // an operator asked healthd for a restart
 	ConnectionsDrained                      // no load balancer has a request under way to the container

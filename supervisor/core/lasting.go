@@ -29,17 +29,11 @@ func (l *Lasting) HeldUntil() time.Time {
 	return l.HeldHereUntil
 }
 
-// InheritedBy returns what the next container of the identity has, which had own before. If it had run under another
-// name, its own restarts count, too, and a hold by people on it is the newer one. One that was superseded has all that
-// it had left behind. The fleet holds each container by itself.
-func (l Lasting) InheritedBy(own Lasting, superseded bool) Lasting {
-	if !superseded {
-		for cause, n := range own.Restarts {
-			l.Restarts[cause] += n
-		}
-		if own.HeldHere {
-			l.HeldHere, l.HeldHereUntil = true, own.HeldHereUntil
-		}
+// InheritedBy returns what the next container of the identity has at its first run, which had own before. A hold by
+// people is newer there. The fleet holds each container by itself.
+func (l Lasting) InheritedBy(own Lasting) Lasting {
+	if own.HeldHere {
+		l.HeldHere, l.HeldHereUntil = true, own.HeldHereUntil
 	}
 	l.FleetHold, l.FleetHoldOver = own.FleetHold, own.FleetHoldOver
 	return l

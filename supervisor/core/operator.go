@@ -1,11 +1,8 @@
 package core
 
 import (
-	"fmt"
 	"slices"
 	"time"
-
-	"healthd/runtime"
 )
 
 // hold begins a hold by people on this host that ends at until, or, if until is zero, with a resume. A stop whose
@@ -17,31 +14,19 @@ func (t *stepper) hold(until time.Time) {
 	}
 	t.Lasting.HeldHere, t.Lasting.HeldHereUntil = true, until
 	t.deferStop()
-	t.record(EventHeld, "Container %s is held: healthd does not restart it %s", t.c.Name, t.Lasting.lasts(t.now))
+	if until.IsZero() {
+		t.record(EventHeld, "Container %s is held: healthd does not restart it until an operator resumes it", t.c.Name)
+		return
+	}
+	t.record(EventHeld, "Container %s is held: healthd does not restart it for %v", t.c.Name, until.Sub(t.now).Round(time.Second))
 }
 
-// lasts says how long the hold by people lasts.
-func (l *Lasting) lasts(now time.Time) string {
-	if l.HeldHereUntil.IsZero() {
-		return "until an operator resumes it"
+// holdEnded takes in that people have ended the hold on the container that had taken this one's place.
+func (t *stepper) holdEnded() {
+	if t.Lasting.HeldHere {
+		t.Lasting.HeldHere, t.Lasting.HeldHereUntil = false, time.Time{}
+		t.recordHoldEnd("the container that had replaced it was resumed, or not held any more")
 	}
-	return fmt.Sprintf("for %v", l.HeldHereUntil.Sub(now).Round(time.Second))
-}
-
-// HoldMoved returns the event for a container whose hold has changed from own, because it has taken what belongs to its
-// identity. It returns false if none has.
-func HoldMoved(c *runtime.Container, own, taken Lasting, now time.Time) (Effect, bool) {
-	e := Effect{Kind: RecordEvent}
-	switch {
-	case taken.HeldHere && !taken.HeldHereUntil.IsZero() && !taken.HeldHereUntil.After(now): // its end follows
-	case taken.HeldHere && (!own.HeldHere || !taken.HeldHereUntil.Equal(own.HeldHereUntil)):
-		e.Reason = EventHeld
-		e.Message = fmt.Sprintf("Container %s is held, as the container was that it replaces: healthd does not restart it %s", c.Name, taken.lasts(now))
-	case own.HeldHere && !taken.HeldHere:
-		e.Reason = EventResumed
-		e.Message = fmt.Sprintf("Container %s is no longer held: the container that replaced it was resumed", c.Name)
-	}
-	return e, e.Reason != ""
 }
 
 // deferStop turns a stop in its drain into one that waits for the end of the hold, or for ever if healthd

@@ -65,6 +65,8 @@ func (t *stepper) apply(in *Input) {
 		t.holdByFleet(in.Hold)
 	case ResumeRequested:
 		t.resumeRequested()
+	case HoldEnded:
+		t.holdEnded()
 	case SpecChanged:
 		t.changeSpec(in.OldSpec)
 	case RestartRequested:

@@ -31,6 +31,7 @@ type member struct {
 	want        want
 	awaitsDrain bool // its healthd stops it once no request is under way
 	unreached   bool // it is to get requests, and HAProxy has another network than the address that it has
+	hostNetwork bool // it uses the host's
 
 	invalid       string // why it cannot be a server
 	duplicateName bool   // another container has the same name
@@ -123,4 +124,5 @@ func (m *member) follow(of *supervisor.Member) {
 		m.want = wantDrain
 	}
 	m.unreached = m.want != wantDown && of.Local != nil && of.Local.Address != "" && of.Address == ""
+	m.hostNetwork = of.Local != nil && of.Local.HostNetwork
 }

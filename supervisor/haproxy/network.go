@@ -59,8 +59,12 @@ func (n network) sees(m supervisor.Member) supervisor.Member {
 
 // keepOut returns a member that HAProxy does not reach as one that gets no requests, and says what to do.
 func (p *plan) keepOut(m *member) *member {
+	advice := "Publish its port at an address of the host that HAProxy reaches"
+	if m.hostNetwork {
+		advice = "Set publish.host_address to an address of the host that HAProxy reaches"
+	}
 	p.addProblem(m.name, fmt.Sprintf("container %s gets no requests: its address is one of the host's loopback, "+
-		"and HAProxy has another network. Set publish.host_address to an address of the host that HAProxy reaches", m.name))
+		"and HAProxy has another network. %s", m.name, advice))
 	out := *m
 	out.want, out.agentName = wantDown, noContainer
 	return &out
