@@ -182,8 +182,12 @@ func (l *loop) pruneRemoved() {
 
 // forgetRemoved forgets a removed container. A hold that no newer one has taken ends with that.
 func (l *loop) forgetRemoved(m *core.Memory) {
+	l.forgetBecause(m, "it was removed more than "+forgetAfter.String()+" ago")
+}
+
+func (l *loop) forgetBecause(m *core.Memory, why string) {
 	if until := m.Lasting.HeldHereUntil; m.Lasting.HeldHere && !m.Superseded && (until.IsZero() || until.After(time.Now())) {
-		l.record(m.Name, core.EventResumed, "Container %s is no longer held: it was removed more than %v ago", m.Name, forgetAfter)
+		l.record(m.Name, core.EventResumed, "Container %s is no longer held: %s", m.Name, why)
 	}
 	delete(l.removed, m.ID)
 	l.leave(m)

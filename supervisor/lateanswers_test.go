@@ -169,13 +169,15 @@ func TestEndToldAfterTheProbesHaveFailed(t *testing.T) {
 		policy core.RestartPolicy
 		code   int
 		hung   bool // it fails before it ends
+		untold bool // the engine does not tell when it ended
 		starts int
 		reason string
 	}{
-		{"a job that has done its work", core.OnFailure, 0, false, 0, core.ReasonCompleted},
-		{"a crash", core.OnFailure, 1, false, 1, core.ReasonError},
-		{"a service that ends", core.Always, 0, false, 1, core.ReasonCompleted},
-		{"it failed, and ended in its drain", core.OnFailure, 0, true, 1, core.ReasonLivenessFailed},
+		{"a job that has done its work", core.OnFailure, 0, false, false, 0, core.ReasonCompleted},
+		{"a crash", core.OnFailure, 1, false, false, 1, core.ReasonError},
+		{"a service that ends", core.Always, 0, false, false, 1, core.ReasonCompleted},
+		{"it failed, and ended in its drain", core.OnFailure, 0, true, false, 1, core.ReasonLivenessFailed},
+		{"the same, of an engine that tells no time", core.OnFailure, 0, true, true, 1, core.ReasonLivenessFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec := probesSpec(time.Second, core.Liveness)
@@ -194,6 +196,13 @@ func TestEndToldAfterTheProbesHaveFailed(t *testing.T) {
 				}
 				if tt.hung {
 					end()
+				}
+				if tt.untold {
+					h.engine.mu.Lock()
+					c := *h.engine.containers["a"]
+					c.FinishedAt = time.Time{}
+					h.engine.containers["a"] = &c
+					h.engine.mu.Unlock()
 				}
 				pass(time.Second)
 				h.probes.setResult("a:2", success)

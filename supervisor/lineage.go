@@ -94,11 +94,7 @@ func (l *loop) inherit(e *entry, asks bool) {
 	if e.spec == nil || g.newest == id || asks && firstRun {
 		return
 	}
-	m := l.memoryOf(g.newest)
-	if m != nil && !m.Gone.IsZero() && time.Since(m.Gone) > forgetAfter {
-		l.forgetRemoved(m)
-		m = nil
-	}
+	m := l.remembered(g.newest)
 	switch {
 	case m == nil && e.superseded && !asks: // under the name that it was given out of the way
 		return
@@ -124,6 +120,40 @@ func (l *loop) inherit(e *entry, asks bool) {
 	l.lineages[key] = g
 	e.superseded, e.was, e.supersedes = false, "", m
 	e.granted = slices.Concat(m.Granted, e.granted)
+}
+
+// remembered is memoryOf a container, but of a removed one only while it counts.
+func (l *loop) remembered(id string) *core.Memory {
+	m := l.memoryOf(id)
+	switch {
+	case m == nil || m.Gone.IsZero():
+		return m
+	case time.Since(m.Gone) > forgetAfter:
+		l.forgetRemoved(m)
+		return nil
+	case l.wentOnWithout(m):
+		l.forgetBecause(m, "its service has gone on without it since it was removed")
+		return nil
+	}
+	return m
+}
+
+// wentOnWithout says that a younger replica of its Compose service has taken a removed one's place under another number,
+// as where a tool starts the new one beside the old one: that one is gone by now, too, but has outlived it for longer than
+// it takes to stop both. The number that is used again is not the same container then.
+func (l *loop) wentOnWithout(m *core.Memory) bool {
+	service := func(m *core.Memory) lineageKey {
+		return keyOf(m.Runtime, m.ID, m.Identity[:strings.LastIndexByte(m.Identity, '/')+1])
+	}
+	if service(m).identity == "" { // its identity is a name
+		return false
+	}
+	for _, other := range l.removed {
+		if service(other) == service(m) && other.Run.BeganAt.After(m.Run.BeganAt) && other.Gone.Sub(m.Gone) > engineShutdown {
+			return true
+		}
+	}
+	return false
 }
 
 // takeAll gives a container that begins its first run what belongs to its identity.
@@ -170,6 +200,9 @@ func (l *loop) supersede(m *core.Memory) {
 	if e := l.entries[m.ID]; e != nil && e.spec != nil {
 		e.superseded, e.was, e.granted = true, "", nil
 		l.remember(e)
+		return
+	}
+	if l.notSeenYet[m.ID] == nil { // it is gone
 		return
 	}
 	left := *m

@@ -329,6 +329,44 @@ func (r *replacement) lastOfHold(id string) (last string) {
 	return last
 }
 
+// A replica's number that is used again is another container, if its service has gone on under another number meanwhile. It
+// is the same one where the whole service was put down and up.
+func TestNumberUsedAgain(t *testing.T) {
+	numbered := func(number string) map[string]string {
+		return map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: number}
+	}
+	for _, tt := range []struct {
+		name  string
+		alone time.Duration // the second one, after the first one was removed
+		held  bool
+	}{
+		{"put down and up", 10 * time.Second, true},
+		{"the second one took its place", 10 * time.Minute, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			playHost(t, plainSpec(core.Always), func(h *fakeHost) {
+				one, two := &replacement{h, numbered("1")}, &replacement{h, numbered("2")}
+				h.startDaemon(runtime.ReplayUnknown, 0)
+				one.create("a", "web-1")
+				h.engine.run("a")
+				daemon, _ := h.current()
+				_ = daemon.Hold(context.Background(), "web-1", time.Time{})
+				h.sleep(time.Minute)
+				two.create("b", "web-2")
+				h.engine.run("b")
+				one.remove("a")
+				h.sleep(tt.alone)
+				two.remove("b")
+				one.create("c", "web-1")
+				h.engine.run("c")
+				if got := h.view("c").State.Lasting.Held(); got != tt.held {
+					t.Errorf("held: %v, want %v", got, tt.held)
+				}
+			})
+		})
+	}
+}
+
 // A container that takes a hold in its drain is not stopped, as one that is held then.
 func TestHoldTakenInADrain(t *testing.T) {
 	compose := map[string]string{core.ComposeProject: "shop", core.ComposeService: "web", core.ComposeNumber: "1"}

@@ -256,7 +256,7 @@ func (t *stepper) endRun(unwatched, withEngine bool) {
 // stop was sent: these asked a dead address, while a slow engine had not told the end yet. Only the engine's clock tells
 // when that was. If it was set meanwhile, the exit code may decide where the failure should, or the other way round.
 func (t *stepper) endedBeforeStop() bool {
-	ended := t.now.Add(-t.engineNow.Sub(t.c.FinishedAt))
+	ended := t.now.Add(-t.engineNow.Sub(t.Run.Exit.FinishedAt))
 	return t.Action.Stopping.ByProbe() && t.stopsSent() == 0 && !ended.After(t.Request.Begun)
 }
 
