@@ -56,6 +56,7 @@ func (rec *record) started(c clock, pid int, ticks uint64, at time.Time) (time.T
 	case !same && rec.Boot == c.boot && at.UnixNano() < rec.Started:
 		return at, false
 	case same && (rec.Ended == 0 || at.UnixNano() <= rec.Ended):
+	case same && (ticks == 0 || ticks == rec.Ticks) && at.Sub(time.Unix(0, rec.Ended)) < startDelay: // dated after its end
 	case ticks != 0 && at.Sub(c.ticksTime(ticks)) < startDelay:
 		rec.begin(c, pid, ticks, c.ticksTime(ticks))
 	default:

@@ -62,9 +62,20 @@ func TestRunsAreToldApart(t *testing.T) {
 		{"the same PID, and too short to be seen", func(r *record) {
 			r.started(c, 7, 0, at(40))
 			r.exited(c, 7, 3, at(50))
+			r.started(c, 7, 0, at(5*time.Second))
+			r.exited(c, 7, 4, at(5*time.Second+10))
+		}, "5s to 5s, 4"},
+		{"ended before containerd dates its start", func(r *record) {
+			r.exited(c, 7, 3, at(50))
 			r.started(c, 7, 0, at(time.Second))
-			r.exited(c, 7, 4, at(time.Second+10))
-		}, "1s to 1s, 4"},
+			r.exited(c, 7, 3, at(50))
+		}, "0s to 0s, 3"},
+		{"the same, of a process that was seen", func(r *record) {
+			r.alive(c, 7, ticks(c, at(0)), at(20))
+			r.exited(c, 7, 3, at(50))
+			r.started(c, 7, ticks(c, at(0)), at(time.Second))
+			r.exited(c, 7, 3, at(50))
+		}, "0s to 0s, 3"},
 		{"an old end is repeated", func(r *record) {
 			r.started(c, 7, ticks(c, at(0)), at(40))
 			r.exited(c, 7, 3, at(time.Second))
