@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"healthd/e2e/harness"
+	"healthd/e2e/patience"
 	"healthd/runtime/docker/dockertest"
 )
 
@@ -59,7 +60,9 @@ func loadImage(t *testing.T, e *dockertest.Engine) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	loaded, err := e.Client().ImageLoad(t.Context(), f)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
+	defer cancel()
+	loaded, err := e.Client().ImageLoad(ctx, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,20 +131,23 @@ func (h *imaged) logs() string {
 func (h *imaged) exec(argv ...string) (output string, code int) {
 	h.T.Helper()
 	c := h.engine.Client()
-	made, err := c.ContainerExecCreate(h.T.Context(), h.id, container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true})
+	ctx, cancel := context.WithTimeout(h.T.Context(), patience.Limit/4) // who waits for something tries again
+	defer cancel()
+	made, err := c.ContainerExecCreate(ctx, h.id, container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true})
 	if err != nil {
 		return err.Error(), -1
 	}
-	attached, err := c.ContainerExecAttach(h.T.Context(), made.ID, container.ExecAttachOptions{})
+	attached, err := c.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
 	if err != nil {
 		return err.Error(), -1
 	}
 	defer attached.Close()
+	defer context.AfterFunc(ctx, attached.Close)()
 	var both bytes.Buffer
 	if _, err := stdcopy.StdCopy(&both, &both, attached.Reader); err != nil {
 		return err.Error(), -1
 	}
-	i, err := c.ContainerExecInspect(h.T.Context(), made.ID)
+	i, err := c.ContainerExecInspect(ctx, made.ID)
 	if err != nil {
 		return err.Error(), -1
 	}
