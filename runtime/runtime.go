@@ -251,7 +251,7 @@ func (s Summary) Matches(c *Container) bool {
 	return !at.Before(s.EarliestChange) && !at.After(s.LatestChange)
 }
 
-// Unseen is a container that its engine lists, but that nobody could inspect: what it is, is not known.
+// Unseen is a container that its engine lists, but that could not be inspected: what it is, is not known.
 type Unseen struct {
 	Summary
 	Err error // why not

@@ -27,6 +27,10 @@ func keyOf(runtime, id, identity string) lineageKey {
 	return lineageKey{runtime, id[:strings.LastIndexByte(id, ':')+1], identity}
 }
 
+func (e *entry) keyOf(identity string) lineageKey {
+	return keyOf(e.container.Runtime, e.container.ID, identity)
+}
+
 func lineageOf(f *core.Facts) lineageKey { return keyOf(f.Runtime, f.ID, f.Identity) }
 
 // enlist takes in a container that an earlier daemon knew. If that was killed as one took over, two have what belongs to
@@ -89,7 +93,7 @@ func (l *loop) memoryOf(id string) *core.Memory {
 // makes the new container before it removes the old one. asks says that people have just held or resumed it: it has what
 // belongs to the identity then.
 func (l *loop) inherit(e *entry, asks bool) {
-	id, key := e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.identity)
+	id, key := e.container.ID, e.keyOf(e.identity)
 	g, firstRun := l.lineages[key], e.state.Run.ID == (runtime.Run{})
 	if e.spec == nil || g.newest == id || asks && firstRun {
 		return
@@ -102,7 +106,7 @@ func (l *loop) inherit(e *entry, asks bool) {
 		l.lineages[key] = lineage{newest: id, before: l.lineages[key].before}
 		e.superseded = false
 		return
-	case firstRun && m.Gone.IsZero() && m.Run.StartedAt.After(e.container.StartedAt): // it is older, and was not supervised
+	case firstRun && m.Gone.IsZero() && m.Run.StartedAt.After(e.container.StartedAt): // it is older: it had no spec
 		e.superseded = true
 		l.lineages[key] = lineage{newest: m.ID, before: id}
 		return
@@ -111,7 +115,7 @@ func (l *loop) inherit(e *entry, asks bool) {
 	case !asks:
 		l.takeHold(e, m)
 	}
-	l.leaves(id, keyOf(e.container.Runtime, id, e.was))
+	l.leaves(id, e.keyOf(e.was))
 	l.leave(m)
 	g = lineage{newest: id}
 	if m.Gone.IsZero() && m.Identity == e.identity {
@@ -162,7 +166,6 @@ func (l *loop) takeAll(e *entry, m *core.Memory) {
 		own := s.Lasting
 		s.Engine.Resources = e.container.Resources // the next observation would take them for changed ones
 		s.Lasting = m.Lasting.InheritedBy(own)
-		s.Lasting.HeldHere, s.Lasting.HeldHereUntil = own.HeldHere, own.HeldHereUntil
 		if !m.SameImageAndResources(e.container) {
 			s.Lasting.Backoff = own.Backoff
 		}
@@ -218,7 +221,7 @@ func (l *loop) renamed(e *entry, before string) {
 		return
 	}
 	if !e.superseded {
-		l.leaves(e.container.ID, keyOf(e.container.Runtime, e.container.ID, e.was))
+		l.leaves(e.container.ID, e.keyOf(e.was))
 		e.was = before
 	}
 	l.inherit(e, false)

@@ -281,6 +281,8 @@ func TestLineage(t *testing.T) {
 			runs("a", "x"), runs("b", "y"), holds("x"), removes("a"), runs("c", "x")}, "c", true, core.EventHeld},
 		{"the same, and the twin takes its place", compose, []func(*replacement){
 			runs("a", "x"), runs("b", "y"), holds("x"), removes("a")}, "b", true, core.EventHeld},
+		{"an older twin that gets a spec is not the next one", compose, []func(*replacement){
+			runs("z", "apart"), ends("z"), runs("a", "x"), holds("x"), renames("z", "y")}, "z", false, ""},
 		{"an older twin gets a spec, and the hold is ended", compose, []func(*replacement){
 			runs("z", "apart"), ends("z"), runs("a", "x"), holds("x"), renames("z", "y"), resumes("x"), removes("a"), runs("c", "x")}, "c", false, core.EventResumed},
 		{"the same, and the hold goes on", compose, []func(*replacement){

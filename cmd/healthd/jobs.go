@@ -12,7 +12,7 @@ import (
 // composeDepends is the label in which Compose keeps depends_on: SERVICE:CONDITION:RESTART, and a comma between two.
 const composeDepends = "com.docker.compose.depends_on"
 
-// jobWarnings says which services are jobs by the labels of others of their project, which wait for their completion, and
+// jobWarnings says which services are jobs, by the labels of others of their project that wait for their completion, and
 // would be started again each time they finish.
 func jobWarnings(b *supervisor.Board) []string {
 	awaited := map[string]string{} // PROJECT/SERVICE → a container that waits for it
@@ -33,8 +33,8 @@ func jobWarnings(b *supervisor.Board) []string {
 	for _, v := range b.Views() {
 		waiter := awaited[core.ServiceOf(v.Container.Labels)]
 		if waiter != "" && v.Spec != nil && v.RestartsAfter(0) {
-			all = append(all, fmt.Sprintf("%s is a job, as %s waits for its completion (depends_on of Compose), and restart policy %s starts it again when it has finished: "+
-				`set restart_policy = "OnFailure"`, b.NameOf(v.Container), waiter, v.Spec.RestartPolicy))
+			all = append(all, fmt.Sprintf("%s is a job, as %s waits for its completion (depends_on of Compose), "+
+				"and restart policy %s starts it again when it has finished: "+`set restart_policy = "OnFailure"`, b.NameOf(v.Container), waiter, v.Spec.RestartPolicy))
 		}
 	}
 	const most = 5

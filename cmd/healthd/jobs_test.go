@@ -9,7 +9,7 @@ import (
 	"healthd/supervisor/core"
 )
 
-// Whoever waits for the completion of a service says that it is a job.
+// A container that waits for the completion of a service says that this is a job.
 func TestJobWarnings(t *testing.T) {
 	view := func(project, service, depends string, policy core.RestartPolicy) *core.View {
 		return &core.View{Spec: &core.Spec{RestartPolicy: policy}, State: core.NewState(), Container: &runtime.Container{

@@ -194,10 +194,11 @@ func (t *stepper) tellOperatorStop() {
 		return
 	}
 	t.Ending.Untold = false
-	what := "by an operator (exit code %d). It stays stopped until somebody starts it"
+	who := "an operator"
 	if t.Ending.Overtaken.ByProbe() {
-		what = "by an operator, or by another supervisor, while healthd was stopping it, too (exit code %d). It stays stopped until somebody starts it"
+		who += ", or by another supervisor, while healthd was stopping it, too"
 	}
+	what := "by " + who + " (exit code %d). It stays stopped until somebody starts it"
 	if m := t.spec.ManagedElsewhere; m != "" {
 		what = "by an operator or " + m + " (exit code %d). healthd leaves the start to " + m
 	}

@@ -29,14 +29,11 @@ func (l *Lasting) HeldUntil() time.Time {
 	return l.HeldHereUntil
 }
 
-// InheritedBy returns what the next container of the identity has at its first run, which had own before. A hold by
-// people is newer there. The fleet holds each container by itself.
+// InheritedBy returns what the next container of the identity has at its first run, which had own before: back-off and
+// counts. Its holds are its own: what becomes of one is told.
 func (l Lasting) InheritedBy(own Lasting) Lasting {
-	if own.HeldHere {
-		l.HeldHere, l.HeldHereUntil = true, own.HeldHereUntil
-	}
-	l.FleetHold, l.FleetHoldOver = own.FleetHold, own.FleetHoldOver
-	return l
+	own.Backoff, own.Restarts = l.Backoff, l.Restarts
+	return own
 }
 
 // BackoffState is how far the back-off of an identity has grown. The zero state: no end

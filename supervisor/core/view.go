@@ -58,10 +58,10 @@ func (v *View) lastPhase() Phase {
 	return PhaseFailed
 }
 
-// ShouldServe says that the container is meant to run now: while it is not ready, it is down. That is not so of what people
-// have stopped, are stopping or hold, of a job that is done, of what has never run and nobody has tried to start, and of
-// what another orchestrator replaces, or what was down when healthd came. Of an end that nobody watched it is, if healthd
-// knew the run: no evidence says that people wanted it.
+// ShouldServe says that the container is meant to run now: while it is not ready, it is down. That is not so of what
+// operators have stopped, are stopping or hold, of a job that is done, of what has never run and no one has tried to start,
+// of what another orchestrator replaces, and of what was down when healthd came. Of an end that healthd did not watch it
+// is, if healthd knew the run: no evidence says that an operator wanted it.
 func (v *View) ShouldServe() bool {
 	s := &v.State
 	switch alive := s.Engine.State.Alive(); {
